@@ -1,0 +1,72 @@
+"""Starts the real server on free loopback ports and says where it listens.
+
+In comes the path of the binary; out go the ports that it printed. The server ends with the `with`
+block, whatever happened inside it.
+"""
+
+import queue
+import re
+import subprocess
+import tempfile
+import threading
+import time
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+LISTENER = re.compile(r"(listening|admin) on http://([0-9.]+):([0-9]+)")
+
+
+class Server:
+    """A running server: `port` for the public, `admin_port` for the operator."""
+
+    def __init__(self, binary, workers=2):
+        self.command = [binary, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+        self.command += ["--workers", str(workers)]
+        self.host = "127.0.0.1"
+        self.port = None
+        self.admin_port = None
+
+    def __enter__(self):
+        # A file and not a pipe: nobody reads while the tests run, and a full pipe would stop the server.
+        self.complaints = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.complaints, text=True
+        )
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        try:
+            self._await_listeners()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _await_listeners(self):
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while self.port is None or self.admin_port is None:
+            line = self.lines.get(timeout=max(0, deadline - time.monotonic()))
+            if line is None:
+                raise RuntimeError(f"the server ended before it listened: {self.said()}")
+            found = LISTENER.search(line)
+            if found and found[1] == "listening":
+                self.port = int(found[3])
+            elif found:
+                self.admin_port = int(found[3])
+
+    def said(self):
+        """What the server wrote to its standard error."""
+        self.complaints.seek(0)
+        return self.complaints.read().decode(errors="replace")[-2000:]
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

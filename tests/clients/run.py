@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Runs clients that are not ours against the real server.
+
+In come the path of the server's binary and names of suites (all by default). Python's packages go
+into an environment under the cache folder, npm's beside their package.json; what cannot be had is
+named, and the suites that need it are skipped. The last line is `N passed, N failed`; the exit code
+is 1 when anything failed.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = HERE / "python"
+NODE = HERE / "node"
+SUITE_SECONDS_MAX = 900
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+
+
+class Missing(Exception):
+    """Something a suite needs is not on this machine and could not be installed."""
+
+
+class Kitchen:
+    """Prepares, once each, what the suites need."""
+
+    def __init__(self, cache):
+        self.cache = cache
+        self.ready = {}
+
+    def need(self, name):
+        """Gives what `name` prepares, or raises the same Missing every time."""
+        if name not in self.ready:
+            try:
+                self.ready[name] = getattr(self, name)()
+            except Missing as missing:
+                self.ready[name] = missing
+        if isinstance(self.ready[name], Missing):
+            raise self.ready[name]
+        return self.ready[name]
+
+    def python(self):
+        """The interpreter of an environment that holds the wanted packages in the wanted versions."""
+        wanted = (PYTHON / "requirements.txt").read_text()
+        venv = self.cache / "venv"
+        interpreter, stamp = venv / "bin" / "python", venv / "installed.txt"
+        if not (stamp.exists() and stamp.read_text() == wanted and interpreter.exists()):
+            packages = ", ".join(wanted.split())
+            install([sys.executable, "-m", "venv", "--clear", str(venv)], f"a Python environment for {packages}")
+            pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            install([*pip, "-r", str(PYTHON / "requirements.txt")], f"from PyPI: {packages}")
+            stamp.write_text(wanted)
+        return str(interpreter)
+
+    def node(self):
+        """The node program, with the packages of the lock file beside the tests."""
+        for program in ("node", "npm"):
+            if not shutil.which(program):
+                raise Missing(f"the program {program}")
+        # npm notes here what it installed; older than the lock file means another lock file.
+        noted, lock = NODE / "node_modules" / ".package-lock.json", NODE / "package-lock.json"
+        if not (noted.exists() and noted.stat().st_mtime >= lock.stat().st_mtime):
+            # Scripts of packages would fetch browsers; none is needed.
+            ci = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(NODE)]
+            install(ci, "from npm: the packages of tests/clients/node/package-lock.json")
+        return "node"
+
+    def chromium(self):
+        """The browser."""
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        if not found:
+            raise Missing("the program chromium")
+        return found
+
+
+def install(command, what):
+    """Runs an installer; its last line of complaint goes into the Missing."""
+    print(f"preparing: {what}", flush=True)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"{what} ({error})") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
+        raise Missing(f"{what} ({said})")
+
+
+def python_suite(file):
+    return lambda kitchen, server: [kitchen.need("python"), str(PYTHON / file), "--server", server]
+
+
+def node_suite(file):
+    return lambda kitchen, server: [kitchen.need("node"), str(NODE / file), "--server", server]
+
+
+def browser_suite(kitchen, server):
+    return [*node_suite("test_browser.mjs")(kitchen, server), "--chromium", kitchen.need("chromium")]
+
+
+SUITES = {
+    "python": python_suite("test_native.py"),
+    "violations": python_suite("test_violations.py"),
+    "events": python_suite("test_events.py"),
+    "python-crowd": python_suite("test_crowd.py"),
+    "node": node_suite("test_native.mjs"),
+    "browser": browser_suite,
+}
+
+
+def run(name, command):
+    """Runs one suite and gives what it counted; a suite that dies without counting is one failure."""
+    print(f"--- {name}", flush=True)
+    # A group of its own, so that what a hanging suite started ends with it.
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        printed, _ = process.communicate(timeout=SUITE_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        printed, _ = process.communicate()
+        printed += f"\nnot done within {SUITE_SECONDS_MAX} s\n"
+    sys.stdout.write(printed)
+    counted = COUNTS.findall(printed)
+    passed, failed = map(int, counted[-1]) if counted else (0, 0)
+    if process.returncode and not failed:
+        print(f"FAIL {name}: ended with {process.returncode}")
+        failed += 1
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    root = HERE.parent.parent
+    parser.add_argument("--server", default=root / "target/release/danmaku", type=pathlib.Path)
+    parser.add_argument("--cache", default=root / "target/clients", type=pathlib.Path)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.suites if name not in SUITES]
+    if unknown:
+        parser.error(f"there is no suite {unknown[0]!r}")
+    if not arguments.server.is_file():
+        parser.error(f"{arguments.server} is not there: build it with `cargo build --release`")
+    kitchen = Kitchen(arguments.cache.resolve())
+    passed = failed = 0
+    for name in arguments.suites or SUITES:
+        try:
+            command = SUITES[name](kitchen, str(arguments.server.resolve()))
+        except Missing as missing:
+            print(f"--- {name} SKIPPED, missing: {missing}", flush=True)
+            continue
+        more_passed, more_failed = run(name, command)
+        passed, failed = passed + more_passed, failed + more_failed
+    print(f"{passed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
