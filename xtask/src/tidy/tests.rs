@@ -118,6 +118,8 @@ fn unsafe_needs_an_allowed_file_and_a_reason() {
     check(rule, allowed, "// SAFETY: the slot is ours.\nunsafe { f() }\n", &[]);
     check(rule, allowed, "// SAFETY: a\n// b\n// c\n// d\n// e\nlet x =\n    unsafe { f() };\n", &[]);
     check(rule, allowed, "unsafe { f() }\n", &[1]);
+    check(rule, allowed, "unsafe fn f() {}\n", &[]);
+    check(rule, "src/a.rs", "unsafe fn f() {}\n", &[1]);
     check(rule, allowed, "// SAFETY: far\n\n\n\nunsafe impl Send for X {}\n", &[5]);
     check(rule, "src/a.rs", "// SAFETY: yes.\nunsafe { f() }\n", &[2]);
     check(rule, "src/a.rs", "#![allow(unsafe_code)]\n// no unsafe here\nlet s = \"unsafe\";\n", &[]);

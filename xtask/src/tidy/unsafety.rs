@@ -4,8 +4,10 @@ use super::Finding;
 use super::source::{Source, has_word};
 
 /// The only files that may use `unsafe`.
-const ALLOWED: &[(&str, &str)] =
-    &[("crates/mailbox/src/ring.rs", "slots of a lock-free ring are written and read without a lock")];
+const ALLOWED: &[(&str, &str)] = &[
+    ("crates/mailbox/src/ring.rs", "slots of a lock-free ring are written and read without a lock"),
+    ("crates/wire/tests/native_allocations.rs", "a global allocator that counts has to be an allocator"),
+];
 
 /// How far above its use a reason may end.
 const REASON_LINES_ABOVE: usize = 3;
@@ -22,7 +24,8 @@ pub(super) fn unexplained(source: &Source) -> Vec<Finding> {
             findings
                 .push(source.finding(index + 1, "unsafe outside the files that xtask allows with a reason"));
         }
-        if !explained(&lines[..=index]) {
+        // A function that is declared unsafe puts the proof on its callers: its docs are rustdoc's and clippy's affair.
+        if !lines[index].contains("unsafe fn") && !explained(&lines[..=index]) {
             findings.push(source.finding(index + 1, "unsafe without a SAFETY comment right above"));
         }
     }
