@@ -176,7 +176,9 @@ impl<C: Send, R: Send, W: Wake> Receiver<C, R, W> {
     /// wake; false when there is, and the receiver is awake again.
     #[must_use]
     pub fn prepare_sleep(&mut self) -> bool {
-        self.sleep.sleeping.store(true, Ordering::Relaxed);
+        // Swapped, not stored: a sender's late swap for the sleep before is then seen to come before this
+        // one. With a store only the atomicity of that swap would say so, which loom does not reckon with.
+        self.sleep.sleeping.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let nothing = !self.control.is_ready() && !self.vip.is_ready() && !self.normal.is_ready();
         if !nothing {
@@ -187,7 +189,7 @@ impl<C: Send, R: Send, W: Wake> Receiver<C, R, W> {
 
     /// Ends the sleep, whoever ended it: pushes no longer wake.
     pub fn awake(&mut self) {
-        self.sleep.sleeping.store(false, Ordering::Relaxed);
+        self.sleep.sleeping.swap(false, Ordering::AcqRel);
     }
 }
 
