@@ -4,7 +4,7 @@
 In come the path of the server's binary and names of suites (all by default). Python's packages go
 into an environment under the cache folder, npm's beside their package.json; what cannot be had is
 named, and the suites that need it are skipped. The last line is `N passed, N failed`; the exit code
-is 1 when anything failed.
+is 1 when anything failed, else 77 when anything was skipped, so that a skip is never taken for a pass.
 """
 
 import argparse
@@ -19,6 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = HERE / "python"
 NODE = HERE / "node"
 SUITE_SECONDS_MAX = 900
+# Automake's convention.
+EXIT_SKIPPED = 77
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 
 
@@ -147,17 +149,20 @@ def main():
     if not arguments.server.is_file():
         parser.error(f"{arguments.server} is not there: build it with `cargo build --release`")
     kitchen = Kitchen(arguments.cache.resolve())
-    passed = failed = 0
+    passed = failed = skipped = 0
     for name in arguments.suites or SUITES:
         try:
             command = SUITES[name](kitchen, str(arguments.server.resolve()))
         except Missing as missing:
             print(f"--- {name} SKIPPED, missing: {missing}", flush=True)
+            skipped += 1
             continue
         more_passed, more_failed = run(name, command)
         passed, failed = passed + more_passed, failed + more_failed
+    if skipped:
+        print(f"{skipped} suites skipped")
     print(f"{passed} passed, {failed} failed", flush=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed else EXIT_SKIPPED if skipped else 0)
 
 
 if __name__ == "__main__":
