@@ -24,6 +24,9 @@ let failures = 0;
 let laneNext = 0;
 // The last entry seen; null until the first join is answered.
 let position = null;
+// Who the server takes this page for, and a guest's proof of it for the next connection.
+let ownId = null;
+let guest = null;
 // Publishes that no answer has come for, by id: sent again after a reconnect, and answered once.
 const unanswered = new Map();
 
@@ -33,7 +36,8 @@ function connect() {
   url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
   url.searchParams.set("room", room);
   if (position) url.searchParams.set("since", `${position.epoch}:${position.seq}`);
-  socket = new WebSocket(url, ["danmaku.v1.json"]);
+  const identity = guest ? [`danmaku.auth.${base64url(guest)}`] : [];
+  socket = new WebSocket(url, ["danmaku.v1.json", ...identity]);
   socket.onmessage = ({ data }) => {
     for (const [kind, body] of Object.entries(JSON.parse(data))) handlers[kind]?.(body);
   };
@@ -41,6 +45,11 @@ function connect() {
     if (FINAL_CODES.has(code)) showState("refused", `closed: ${reason || code}`);
     else reconnectAfter(backoff());
   };
+}
+
+function base64url(text) {
+  const binary = String.fromCharCode(...new TextEncoder().encode(text));
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 // Full jitter: everyone who lost the same server comes back at a moment of his own.
@@ -56,11 +65,18 @@ function reconnectAfter(ms) {
 }
 
 const handlers = {
-  joined({ epoch, seq = 0, online = 0, recovered = false }) {
+  joined({ epoch, seq = 0, online = 0, recovered = false, you = {} }) {
     failures = 0;
     if (!recovered) position = { epoch, seq };
     byId("online").textContent = online;
     showState("open", "connected");
+    // As somebody else the same id would be another comment, and it may have been taken already.
+    if (ownId !== null && ownId !== you.id && unanswered.size > 0) {
+      unanswered.clear();
+      byId("notice").textContent = "connection lost: see whether your comment arrived";
+    }
+    ownId = you.id;
+    guest = you.guest ?? guest;
     for (const [id, text] of unanswered) command("send", { id, text });
   },
   snapshot({ epoch, seq = 0, items = [] }) {
@@ -69,13 +85,12 @@ const handlers = {
     items.forEach((item) => list(item));
   },
   batch({ from, to, items = [] }) {
-    // A range that is known already carries what only this viewer sees: it moves no position.
-    if (to > position.seq) {
-      // A hole that no gap announced: the server owes it, and a resume brings it.
-      if (from > position.seq + 1) return socket.close(4000, "hole");
-      position.seq = to;
-    }
-    items.forEach(show);
+    // A hole that no gap announced: the server owes it, and a resume brings it.
+    if (from > position.seq + 1) return socket.close(4000, "hole");
+    // A range that is known already may still carry what only this viewer sees.
+    const known = position.seq;
+    position.seq = Math.max(known, to);
+    items.filter(({ seq }) => seq > known || !isListed(seq)).forEach(show);
   },
   gap({ epoch, to }) {
     position = { epoch: epoch ?? position.epoch, seq: to };
@@ -152,6 +167,10 @@ function fly({ seq, text, mode = "scroll", color = 0xffffff, size = 25 }) {
   const way = `translateX(-${stage.clientWidth + flying.offsetWidth}px)`;
   const frames = moving ? { transform: ["none", way] } : { opacity: [1, 1] };
   flying.animate(frames, moving ? FLIGHT_MS : FIXED_MS).onfinish = () => flying.remove();
+}
+
+function isListed(seq) {
+  return byId("comments").querySelector(`[data-seq="${Number(seq)}"]`) !== null;
 }
 
 function removeWhere(condition) {
