@@ -1,1 +1,14 @@
-//! placeholder
+//! The server: every socket, thread, file and clock of `danmaku` lives here.
+//!
+//! Protocol cores are elsewhere (`danmaku-wire`, `danmaku-room`, `danmaku-placement`); what is here is
+//! the thin I/O around them and the wiring. ARCHITECTURE.md has the map.
+
+pub mod api;
+pub mod config;
+pub mod egress;
+pub mod ingress;
+pub mod observe;
+pub mod serve;
+pub mod store;
+pub mod wiring;
+pub mod worker;

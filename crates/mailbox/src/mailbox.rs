@@ -109,6 +109,14 @@ impl<C: Send, R: Send, W: Wake> Sender<C, R, W> {
         Ok(())
     }
 
+    /// Wakes the receiver for news that lies outside the mailbox: an answer of the store, an order to stop.
+    ///
+    /// To be called after the news is there; the receiver has to look for it between
+    /// [`Receiver::prepare_sleep`] and its sleep, as that method itself does for what lies inside.
+    pub fn wake(&self) {
+        self.wake_sleeper();
+    }
+
     /// Items waiting in a lane, those that are just being written included.
     pub fn depth(&self, lane: Lane) -> usize {
         match lane {

@@ -62,9 +62,6 @@ impl DisconnectCode {
 
     /// Whether a client may come back at once (with back-off) or must first change something.
     pub const fn may_reconnect(self) -> bool {
-        matches!(
-            self,
-            Self::Normal | Self::Internal | Self::Restart | Self::Overloaded | Self::SlowConsumer
-        )
+        matches!(self, Self::Normal | Self::Internal | Self::Restart | Self::Overloaded | Self::SlowConsumer)
     }
 }

@@ -1,0 +1,171 @@
+//! A publish that is sent twice happens once.
+//!
+//! Key = (user or signed guest id, the client's id); the room is the owner's. Same id and same payload:
+//! the same ack, or the one that is still pending. Same id and another payload: `id_reused`. Ids live
+//! their whole window: where the table is full new ids are refused, nothing younger is evicted.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// Bounds of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Ids kept; about 100 bytes each.
+    pub ids_max: usize,
+    /// How long an id is kept, microseconds.
+    pub window_us: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { ids_max: 65_536, window_us: 60_000_000 }
+    }
+}
+
+/// What an id stands for: a 128-bit keyed hash of user and id. Strangers choose both, so the key is the
+/// owner's secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(u128);
+
+impl Key {
+    /// The key of `id` as used by `user`.
+    pub fn new(secret: &[u8; 16], user: &str, id: &str) -> Self {
+        let mut hasher = SipHasher13::new_with_key(secret);
+        hasher.write_usize(user.len());
+        hasher.write(user.as_bytes());
+        hasher.write(id.as_bytes());
+        Self(hasher.finish128().as_u128())
+    }
+}
+
+/// What the table knows of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Never seen, or long ago.
+    New,
+    /// Sequenced, waiting for the store: the caller attaches to the pending ack.
+    Pending(u64),
+    /// Sequenced and acked.
+    Acked(u64),
+    /// Used for another payload.
+    Reused,
+    /// The table is full; the oldest id leaves in so many microseconds.
+    Full(u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    payload: u64,
+    seq: u64,
+    acked: bool,
+}
+
+/// The table of one room.
+#[derive(Debug)]
+pub struct Idempotency {
+    bounds: Bounds,
+    records: HashMap<Key, Record>,
+    order: VecDeque<(u64, Key)>,
+}
+
+impl Idempotency {
+    /// An empty table.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, records: HashMap::new(), order: VecDeque::new() }
+    }
+
+    /// Looks an id up; `payload` is a hash of everything the publish says.
+    pub fn look_up(&mut self, key: Key, payload: u64, now_us: u64) -> Known {
+        self.forget(now_us);
+        match self.records.get(&key) {
+            Some(r) if r.payload != payload => Known::Reused,
+            Some(r) if r.acked => Known::Acked(r.seq),
+            Some(r) => Known::Pending(r.seq),
+            None if self.records.len() < self.bounds.ids_max => Known::New,
+            None => {
+                let oldest = self.order.front().map_or(now_us, |(at, _)| *at);
+                Known::Full((oldest + self.bounds.window_us).saturating_sub(now_us).max(1))
+            }
+        }
+    }
+
+    /// Remembers an id that has just been given `seq`.
+    pub fn remember(&mut self, key: Key, payload: u64, seq: u64, acked: bool, now_us: u64) {
+        self.records.insert(key, Record { payload, seq, acked });
+        self.order.push_back((now_us, key));
+    }
+
+    /// The publish behind `key` is stored.
+    pub fn acked(&mut self, key: Key) {
+        if let Some(record) = self.records.get_mut(&key) {
+            record.acked = true;
+        }
+    }
+
+    /// The publish behind `key` could not be kept: its id is free again.
+    pub fn release(&mut self, key: Key) {
+        self.records.remove(&key);
+    }
+
+    /// Drops what is older than the window.
+    pub fn forget(&mut self, now_us: u64) {
+        while let Some((at, key)) = self.order.front().copied() {
+            if now_us.saturating_sub(at) < self.bounds.window_us {
+                return;
+            }
+            // An ack still pending keeps its id: the store decides, not the clock.
+            if self.records.get(&key).is_some_and(|r| !r.acked) {
+                return;
+            }
+            self.records.remove(&key);
+            self.order.pop_front();
+        }
+    }
+
+    /// Ids remembered.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether no id is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str) -> Key {
+        Key::new(&[7; 16], "u1", id)
+    }
+
+    /// `look_up` through the life of an id.
+    #[test]
+    fn an_id_is_new_pending_acked_and_free_again_after_its_window() {
+        let mut table = Idempotency::new(Bounds { ids_max: 2, window_us: 100 });
+        assert_eq!(table.look_up(key("a"), 1, 0), Known::New);
+        table.remember(key("a"), 1, 10, false, 0);
+        assert_eq!(table.look_up(key("a"), 1, 1), Known::Pending(10));
+        assert_eq!(table.look_up(key("a"), 2, 1), Known::Reused);
+        assert_eq!(table.look_up(key("a"), 1, 500), Known::Pending(10), "pending outlives the window");
+        table.acked(key("a"));
+        table.remember(key("b"), 1, 11, true, 50);
+        assert_eq!(table.look_up(key("a"), 1, 99), Known::Acked(10));
+        assert_eq!(table.look_up(key("c"), 1, 99), Known::Full(1));
+        assert_eq!(table.look_up(key("c"), 1, 100), Known::New);
+        assert_eq!(table.look_up(key("a"), 2, 100), Known::New);
+        assert_eq!(table.look_up(key("b"), 1, 149), Known::Acked(11));
+    }
+
+    /// `Key::new`: another user's same id, and a shifted border between the two, are other keys.
+    #[test]
+    fn keys_do_not_run_into_each_other() {
+        let k = |user, id| Key::new(&[7; 16], user, id);
+        assert_ne!(k("u1", "a"), k("u2", "a"));
+        assert_ne!(k("u1", "1a"), k("u11", "a"));
+    }
+}

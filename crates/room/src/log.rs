@@ -1,0 +1,105 @@
+//! The owner's log of a room: the newest sealed batches, bounded by bytes and age.
+//!
+//! Batches that the store has not taken are never evicted, whatever the bounds say; the byte bound on
+//! that suffix closes admission instead, in [`crate::owner`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use danmaku_wire::position::Epoch;
+
+use crate::batch::Batch;
+
+/// How much a ring of batches may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingBounds {
+    /// Canonical bytes; the newest batch is kept even where it alone is larger.
+    pub bytes_max: usize,
+    /// Age of the oldest batch, microseconds.
+    pub age_max_us: u64,
+}
+
+impl RingBounds {
+    /// Whether the oldest of the held batches has to go.
+    pub(crate) fn exceeded(&self, bytes: usize, oldest_us: u64, now_us: u64) -> bool {
+        bytes > self.bytes_max || now_us.saturating_sub(oldest_us) > self.age_max_us
+    }
+}
+
+/// The log. One writer: the owner.
+#[derive(Debug)]
+pub struct RoomLog {
+    batches: VecDeque<Arc<Batch>>,
+    /// The chain's live end; stays when everything else was evicted.
+    tail: Arc<Batch>,
+    /// The last batch that was evicted while it was the tail, and so could not be cut then.
+    uncut: Option<Arc<Batch>>,
+    bytes: usize,
+    bounds: RingBounds,
+}
+
+impl RoomLog {
+    /// An empty log whose first entry will be `next_seq`.
+    pub fn new(epoch: Epoch, next_seq: u64, bounds: RingBounds, now_us: u64) -> Self {
+        let tail = Batch::genesis(epoch, next_seq, now_us);
+        Self { batches: VecDeque::new(), tail, uncut: None, bytes: 0, bounds }
+    }
+
+    /// Appends a sealed batch; readers of the chain see it at once.
+    pub fn append(&mut self, batch: Arc<Batch>) {
+        self.bytes += batch.bytes;
+        self.tail.link(Arc::clone(&batch));
+        let before = std::mem::replace(&mut self.tail, Arc::clone(&batch));
+        if self.batches.is_empty()
+            && let Some(older) = self.uncut.replace(before)
+        {
+            older.cut();
+        }
+        self.batches.push_back(batch);
+    }
+
+    /// Lets go of the oldest batches beyond the bounds, up to `stored`, the last stored sequence.
+    pub fn evict(&mut self, stored: u64, now_us: u64) {
+        while let Some(oldest) = self.batches.front() {
+            let last = self.batches.len() == 1;
+            // An aged last batch may go: it stays the chain's tail, so a reader that has it is up to date.
+            let over = if last {
+                now_us.saturating_sub(oldest.sealed_us) > self.bounds.age_max_us
+            } else {
+                self.bounds.exceeded(self.bytes, oldest.sealed_us, now_us)
+            };
+            if !over || oldest.to > stored {
+                return;
+            }
+            self.bytes -= oldest.bytes;
+            if !last {
+                oldest.cut();
+            }
+            self.batches.pop_front();
+        }
+    }
+
+    /// The chain's live end, for a new link.
+    pub fn tail(&self) -> &Arc<Batch> {
+        &self.tail
+    }
+
+    /// The batches held, oldest first.
+    pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
+        self.batches.iter()
+    }
+
+    /// Canonical bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for RoomLog {
+    /// Cuts the chain, so that it comes down batch by batch instead of by recursion.
+    fn drop(&mut self) {
+        for batch in self.uncut.take().into_iter().chain(self.batches.drain(..)) {
+            batch.cut();
+        }
+    }
+}

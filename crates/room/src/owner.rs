@@ -1,0 +1,446 @@
+//! The one place that orders a room: admission, then a sequence, then a sealed batch.
+//!
+//! In come publishes, store progress and the time; out go fates, appends for the store and batches on
+//! the chain that replicas follow. Exactly one worker holds the owner of a room, so everything in here
+//! is plain single-threaded data. `seq` is given at release, never before.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use danmaku_wire::entry::{Author, Body, Comment, Entry, SIZE_MAX, SIZE_MIN, Tier, Visibility};
+use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
+use danmaku_wire::native::{ErrorCode, Send};
+use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
+use siphasher::sip::SipHasher13;
+
+use crate::Now;
+use crate::admission::idempotency::{Idempotency, Key, Known};
+use crate::admission::sliding_window::SlidingWindow;
+use crate::admission::token_bucket::Buckets;
+use crate::admission::{Limits, Refusal, text};
+use crate::batch::{Batch, entry_bytes};
+use crate::log::{RingBounds, RoomLog};
+use crate::store::{Append, Durability, Loaded, StoredId};
+
+/// How an owner is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Admission limits.
+    pub limits: Limits,
+    /// What an ack promises.
+    pub durability: Durability,
+    /// The least time between two seals of a busy room, microseconds.
+    pub seal_interval_us: u64,
+    /// Canonical bytes at which an open batch is sealed whatever the time.
+    pub seal_bytes_max: usize,
+    /// How much of the log stays in memory.
+    pub log: RingBounds,
+    /// Entries shown but not stored, at most; also the distance between two epochs' numbers.
+    pub unstored_max: u64,
+    /// Canonical bytes shown but not stored, at most.
+    pub unstored_bytes_max: usize,
+    /// A store that has not moved for so long stops sequencing, microseconds.
+    pub stall_max_us: u64,
+    /// Secret of the keyed hashes over what strangers choose.
+    pub secret: [u8; 16],
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            durability: Durability::Stored,
+            seal_interval_us: 5_000,
+            seal_bytes_max: 16 << 10,
+            log: RingBounds { bytes_max: 1 << 20, age_max_us: 60_000_000 },
+            unstored_max: 4_096,
+            unstored_bytes_max: 4 << 20,
+            stall_max_us: 2_000_000,
+            secret: [0; 16],
+        }
+    }
+}
+
+/// What becomes of a publish, as far as it is known at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Sequenced and, as far as the room's durability promises, kept.
+    Accepted {
+        /// Its number in the current epoch.
+        seq: u64,
+    },
+    /// Sequenced; the answer comes with the store's.
+    Pending,
+    /// Not taken.
+    Refused(Refusal),
+}
+
+/// A late answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer<R> {
+    /// Who waits for it.
+    pub reply: R,
+    /// The client's id.
+    pub id: Box<str>,
+    /// The number given.
+    pub seq: u64,
+    /// Whether it was kept; if not, it was shown but is not in the history.
+    pub stored: bool,
+}
+
+#[derive(Debug)]
+struct PendingAck<R> {
+    seq: u64,
+    key: Option<Key>,
+    reply: R,
+    id: Box<str>,
+}
+
+/// The owner of one room. `R` is where a late answer goes.
+#[derive(Debug)]
+pub struct Owner<R> {
+    room: RoomId,
+    epoch: Epoch,
+    config: Config,
+    log: RoomLog,
+    next_seq: u64,
+    // The open batch.
+    open: Vec<Arc<Entry>>,
+    open_bytes: usize,
+    open_flushes: u32,
+    open_this_turn: bool,
+    sealed_us: Option<u64>,
+    seal_interval_us: u64,
+    links: u32,
+    // Admission.
+    ids: Idempotency,
+    buckets: Option<Buckets>,
+    window: Option<SlidingWindow>,
+    // Store.
+    appended: u64,
+    to_append: Vec<Arc<Entry>>,
+    ids_to_append: Vec<StoredId>,
+    stored: u64,
+    unstored: VecDeque<(u64, usize, u64)>,
+    unstored_bytes: usize,
+    pending: VecDeque<PendingAck<R>>,
+    active_us: u64,
+}
+
+impl<R> Owner<R> {
+    /// Starts ownership in a new `epoch`, after what the store knows of the room.
+    ///
+    /// The first number is beyond everything that an owner before could have shown without storing it,
+    /// so that no two entries of a room ever share a number.
+    pub fn start(room: RoomId, epoch: Epoch, loaded: Loaded, config: Config, now: Now) -> Self {
+        let last = loaded.epochs.last().cloned();
+        let base = last.as_ref().map_or(1, |(_, seq)| seq + 1 + config.unstored_max);
+        let mut log = match loaded.tail.first() {
+            Some(first) => {
+                let old = last.as_ref().map_or(&epoch, |(e, _)| e).clone();
+                RoomLog::new(old, first.seq, config.log, now.us)
+            }
+            None => {
+                let first = last.as_ref().map_or(base, |(_, seq)| seq + 1);
+                RoomLog::new(epoch.clone(), first, config.log, now.us)
+            }
+        };
+        if let Some((old, seq)) = last {
+            if !loaded.tail.is_empty() {
+                log.append(Batch::seal(old.clone(), loaded.tail, now.us, 0, 0));
+            }
+            let prev = Position { epoch: old, seq };
+            log.append(Batch::epoch_change(epoch.clone(), prev, base, now.us, 0));
+        }
+        let mut ids = Idempotency::new(config.limits.ids);
+        for id in &loaded.ids {
+            let age_us = now.wall_ms.saturating_sub(id.at_ms).saturating_mul(1_000);
+            ids.remember(id.key, id.payload, id.seq, true, now.us.saturating_sub(age_us));
+        }
+        Self {
+            room,
+            epoch,
+            log,
+            next_seq: base,
+            open: Vec::new(),
+            open_bytes: 0,
+            open_flushes: 0,
+            open_this_turn: false,
+            sealed_us: None,
+            seal_interval_us: config.seal_interval_us,
+            links: 0,
+            ids,
+            buckets: config.limits.user.map(|rate| Buckets::new(rate, config.limits.users_max)),
+            window: config.limits.room.map(SlidingWindow::new),
+            appended: base - 1,
+            to_append: Vec::new(),
+            ids_to_append: Vec::new(),
+            stored: base - 1,
+            unstored: VecDeque::new(),
+            unstored_bytes: 0,
+            pending: VecDeque::new(),
+            active_us: now.us,
+            config,
+        }
+    }
+
+    /// A viewer's comment: through admission to a number, or refused.
+    ///
+    /// `reply` is asked for only where the answer comes later.
+    pub fn publish(
+        &mut self,
+        now: Now,
+        user: &Arc<Author>,
+        send: &Send<'_>,
+        reply: impl FnOnce() -> R,
+    ) -> Fate {
+        self.active_us = now.us;
+        match self.admit(now, user, send) {
+            Err(refusal) => Fate::Refused(refusal),
+            Ok(Admitted::Again(seq)) => Fate::Accepted { seq },
+            Ok(Admitted::Attach(seq, key)) => {
+                self.wait(seq, Some(key), reply(), send.id);
+                Fate::Pending
+            }
+            Ok(Admitted::New { text, ids }) => {
+                let comment = Comment {
+                    user: Arc::clone(user),
+                    text: text.into(),
+                    mode: send.mode,
+                    color: send.color,
+                    size: send.size.clamp(SIZE_MIN, SIZE_MAX),
+                    stream_ms: send.stream_ms,
+                };
+                let seq = self.release(now, Visibility::Tier(Tier::Lite), Body::Comment(comment));
+                let acked = self.config.durability != Durability::Stored;
+                if let Some((key, payload)) = ids {
+                    self.ids.remember(key, payload, seq, acked, now.us);
+                    self.ids_to_append.push(StoredId { key, payload, seq, at_ms: now.wall_ms });
+                }
+                if acked {
+                    return Fate::Accepted { seq };
+                }
+                self.wait(seq, ids.map(|(key, _)| key), reply(), send.id);
+                Fate::Pending
+            }
+        }
+    }
+
+    fn admit<'a>(&mut self, now: Now, user: &Author, send: &Send<'a>) -> Result<Admitted<'a>, Refusal> {
+        let text = text::check(send.text, &self.config.limits.text).map_err(Refusal::of)?;
+        if send.id.len() > CLIENT_ID_BYTES_MAX || send.id.chars().any(char::is_control) {
+            return Err(Refusal::of(ErrorCode::IdInvalid));
+        }
+        let ids = (!send.id.is_empty()).then(|| {
+            let key = Key::new(&self.config.secret, user.id.as_str(), send.id);
+            (key, payload_hash(&self.config.secret, send))
+        });
+        if let Some((key, payload)) = ids {
+            match self.ids.look_up(key, payload, now.us) {
+                Known::New => {}
+                Known::Acked(seq) => return Ok(Admitted::Again(seq)),
+                Known::Pending(seq) => return Ok(Admitted::Attach(seq, key)),
+                Known::Reused => return Err(Refusal::of(ErrorCode::IdReused)),
+                Known::Full(us) => return Err(Refusal::until(ErrorCode::IdsFull, us)),
+            }
+        }
+        self.check_store(now)?;
+        if let Some(buckets) = &mut self.buckets {
+            let user = SipHasher13::new_with_key(&self.config.secret).hash(user.id.as_str().as_bytes());
+            buckets.take(user, now.us).map_err(|us| Refusal::until(ErrorCode::RateLimited, us))?;
+        }
+        if let Some(window) = &mut self.window {
+            window.take(now.us).map_err(|us| Refusal::until(ErrorCode::Overloaded, us))?;
+        }
+        Ok(Admitted::New { text, ids })
+    }
+
+    /// The stall rule: what was shown but not stored is bounded in number, bytes and age.
+    fn check_store(&self, now: Now) -> Result<(), Refusal> {
+        let Some((_, _, oldest_us)) = self.unstored.front() else { return Ok(()) };
+        let full = self.unstored.len() as u64 >= self.config.unstored_max
+            || self.unstored_bytes >= self.config.unstored_bytes_max;
+        let stalled = now.us.saturating_sub(*oldest_us) > self.config.stall_max_us;
+        if full || stalled || self.next_seq > SEQ_MAX {
+            return Err(Refusal::until(ErrorCode::StoreUnavailable, 500_000));
+        }
+        Ok(())
+    }
+
+    /// Gives the next number to an entry: what every release goes through, whoever caused it.
+    pub fn release(&mut self, now: Now, visibility: Visibility, body: Body) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let entry = Arc::new(Entry { seq, at_ms: now.wall_ms, visibility, body });
+        let bytes = entry_bytes(&entry);
+        self.open_bytes += bytes;
+        self.unstored.push_back((seq, bytes, now.us));
+        self.unstored_bytes += bytes;
+        self.to_append.push(Arc::clone(&entry));
+        self.open.push(entry);
+        self.open_this_turn = true;
+        self.active_us = now.us;
+        seq
+    }
+
+    fn wait(&mut self, seq: u64, key: Option<Key>, reply: R, id: &str) {
+        let at = self.pending.partition_point(|p| p.seq <= seq);
+        self.pending.insert(at, PendingAck { seq, key, reply, id: id.into() });
+    }
+
+    /// What the store is to append now, if anything.
+    pub fn take_append(&mut self) -> Option<Append> {
+        let last = self.to_append.last()?.seq;
+        let expected = std::mem::replace(&mut self.appended, last);
+        Some(Append {
+            room: self.room.clone(),
+            epoch: self.epoch.clone(),
+            expected,
+            entries: std::mem::take(&mut self.to_append),
+            ids: std::mem::take(&mut self.ids_to_append),
+        })
+    }
+
+    /// The store has come to `stored` and given up what is not stored up to `failed`; pushes the
+    /// answers that were waiting.
+    pub fn progress(&mut self, stored: u64, failed: u64, answers: &mut Vec<Answer<R>>) {
+        self.stored = self.stored.max(stored);
+        let settled = stored.max(failed);
+        while self.unstored.front().is_some_and(|(seq, ..)| *seq <= settled) {
+            if let Some((_, bytes, _)) = self.unstored.pop_front() {
+                self.unstored_bytes -= bytes;
+            }
+        }
+        while self.pending.front().is_some_and(|p| p.seq <= settled) {
+            let Some(p) = self.pending.pop_front() else { break };
+            let kept = p.seq <= stored;
+            match p.key {
+                Some(key) if kept => self.ids.acked(key),
+                Some(key) => self.ids.release(key),
+                None => {}
+            }
+            answers.push(Answer { reply: p.reply, id: p.id, seq: p.seq, stored: kept });
+        }
+        // Given up counts as settled for the log too: it would otherwise hold those entries for ever.
+        self.stored = self.stored.max(failed);
+    }
+
+    /// Ends a turn: what was released in it is one flush request.
+    pub fn end_turn(&mut self) {
+        if std::mem::take(&mut self.open_this_turn) {
+            self.open_flushes += 1;
+        }
+    }
+
+    /// When the open batch is to be sealed, microseconds; `None` where it is empty. At once after a
+    /// quiet interval, at the interval's end in a busy room.
+    pub fn seal_due_us(&self) -> Option<u64> {
+        if self.open.is_empty() {
+            return None;
+        }
+        if self.open_bytes >= self.config.seal_bytes_max {
+            return Some(0);
+        }
+        Some(self.sealed_us.map_or(0, |at| at + self.seal_interval_us))
+    }
+
+    /// Seals the open batch onto the chain.
+    pub fn seal(&mut self, now: Now) -> Option<&Arc<Batch>> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let entries = std::mem::take(&mut self.open);
+        let flushes = std::mem::take(&mut self.open_flushes).max(1);
+        self.open_bytes = 0;
+        self.sealed_us = Some(now.us);
+        self.log.append(Batch::seal(self.epoch.clone(), entries, now.us, flushes, self.links));
+        self.log.evict(self.stored, now.us);
+        Some(self.log.tail())
+    }
+
+    /// Follows the replicas' shortest tick while all of them coalesce; never below the configured one.
+    pub fn set_tick(&mut self, tick_us: u64) {
+        self.seal_interval_us = tick_us.max(self.config.seal_interval_us);
+    }
+
+    /// Drops what has aged out of log and tables; called about once a second.
+    pub fn age(&mut self, now: Now) {
+        self.ids.forget(now.us);
+        self.log.evict(self.stored, now.us);
+    }
+
+    /// Another worker's replica follows the chain from here on: its backlog and the chain's end.
+    pub fn attach(&mut self, now: Now) -> (Vec<Arc<Batch>>, Arc<Batch>) {
+        // Whoever attaches gets what is released already; the open batch would come to it twice.
+        self.seal(now);
+        self.links += 1;
+        self.active_us = now.us;
+        (self.log.batches().cloned().collect(), Arc::clone(self.log.tail()))
+    }
+
+    /// A link is gone.
+    pub fn detach(&mut self, now: Now) {
+        self.links = self.links.saturating_sub(1);
+        self.active_us = now.us;
+    }
+
+    /// Whether the room could be forgotten: no link, nothing pending or unstored, every window expired.
+    pub fn idle(&self) -> bool {
+        self.links == 0
+            && self.pending.is_empty()
+            && self.unstored.is_empty()
+            && self.open.is_empty()
+            && self.ids.is_empty()
+    }
+
+    /// When the room was last used, microseconds.
+    pub fn active_us(&self) -> u64 {
+        self.active_us
+    }
+
+    /// The room.
+    pub fn room(&self) -> &RoomId {
+        &self.room
+    }
+
+    /// The current epoch.
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// The log.
+    pub fn log(&self) -> &RoomLog {
+        &self.log
+    }
+
+    /// Entries shown but not stored.
+    pub fn unstored(&self) -> usize {
+        self.unstored.len()
+    }
+
+    /// Links attached.
+    pub fn links(&self) -> u32 {
+        self.links
+    }
+}
+
+/// What admission says of a publish that it does not refuse.
+enum Admitted<'a> {
+    /// A number is to be given.
+    New { text: &'a str, ids: Option<(Key, u64)> },
+    /// The same publish was acked before.
+    Again(u64),
+    /// The same publish waits for the store.
+    Attach(u64, Key),
+}
+
+/// A hash of all that a publish says, so that the same id with other words is noticed.
+fn payload_hash(secret: &[u8; 16], send: &Send<'_>) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = SipHasher13::new_with_key(secret);
+    hasher.write(send.text.as_bytes());
+    hasher.write_u8(send.mode as u8);
+    hasher.write_u32(send.color);
+    hasher.write_u8(send.size);
+    hasher.finish()
+}

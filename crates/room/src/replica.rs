@@ -1,0 +1,315 @@
+//! One worker's copy of a room: a ring of sealed batches that is the fan-out queue, the backlog for
+//! those who come back and the source of snapshots at once.
+//!
+//! A subscriber holds a [`Cursor`] into the ring, not a queue: what it is owed are the bytes from its
+//! cursor on. The ring follows the owner's chain; it never blocks the owner and is never asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use danmaku_wire::position::{Epoch, Position};
+
+use crate::batch::{Batch, Kind, Next};
+use crate::form::{Encoder, Form, FormKey};
+use crate::log::RingBounds;
+
+/// How far above its bound a ring may grow for the sake of a pass that is late.
+const OVERSHOOT: usize = 4;
+
+/// Where a subscriber stands: the next sequence it is owed, and how much of the frame that covers it
+/// its socket has taken already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// The next sequence owed.
+    pub seq: u64,
+    /// Bytes of that sequence's frame already accepted; 0 at a frame boundary.
+    pub offset: u32,
+}
+
+/// Contiguous framed bytes that bring everyone at `start` to `next`.
+#[derive(Debug)]
+pub struct Run {
+    /// Cursors at this sequence want the run.
+    pub start: u64,
+    /// Where a cursor stands that took all of it.
+    pub next: u64,
+    bytes: RunBytes,
+    /// For each frame: where it ends in the bytes and where a cursor then stands.
+    cuts: Vec<(u32, u64)>,
+    /// Bytes behind the last frame that move no cursor.
+    trailer: usize,
+}
+
+#[derive(Debug)]
+enum RunBytes {
+    /// One batch: its form, shared.
+    One(Arc<Form>),
+    /// Several batches, put together once for all who want them: one buffer costs the kernel less
+    /// than many slices, and the copy is paid once a pass.
+    Joined(Vec<u8>),
+}
+
+impl Run {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            RunBytes::One(form) => form,
+            RunBytes::Joined(bytes) => bytes,
+        }
+    }
+
+    /// How many frames the run holds.
+    pub fn frames(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// Where a cursor stands after `accepted` bytes of the run, counted from the run's first byte.
+    pub fn cursor_at(&self, accepted: usize) -> Cursor {
+        let accepted = u32::try_from(accepted).unwrap_or(u32::MAX);
+        let whole = self.cuts.partition_point(|(end, _)| *end <= accepted);
+        match whole.checked_sub(1).map(|i| self.cuts[i]) {
+            Some((_, seq)) if whole == self.cuts.len() => Cursor { seq, offset: 0 },
+            None => Cursor { seq: self.start, offset: accepted },
+            Some((end, seq)) => Cursor { seq, offset: accepted - end },
+        }
+    }
+
+    /// What is left of the trailer when `accepted` bytes were taken; empty while frames are left.
+    pub fn trailer_after(&self, accepted: usize) -> &[u8] {
+        let bytes = self.bytes();
+        if accepted < bytes.len() - self.trailer { &[] } else { &bytes[accepted..] }
+    }
+}
+
+/// Where a returning viewer goes on.
+#[derive(Debug)]
+pub enum Resume<'r> {
+    /// At a frame's border.
+    At(Cursor),
+    /// Within this batch: what is left of it is sent first, then whole batches.
+    Within(&'r Arc<Batch>),
+    /// The place is not known here or was left behind.
+    Unknown,
+}
+
+/// What came of following the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pulled {
+    /// New batches.
+    pub batches: u32,
+    /// Flushes they stand for, for the pass law.
+    pub flushes: u32,
+    /// Whether the owner's log had moved on past this replica: it must attach again.
+    pub lapped: bool,
+}
+
+/// The ring and its place in the owner's chain.
+#[derive(Debug)]
+pub struct Replica {
+    ring: VecDeque<Arc<Batch>>,
+    tail: Arc<Batch>,
+    bytes: usize,
+    bounds: RingBounds,
+    /// Batches at the ring's end whose forms are still owed a `delivered`.
+    undelivered: usize,
+}
+
+impl Replica {
+    /// A replica that starts with what the owner's log holds and follows the chain from `tail` on.
+    pub fn new(backlog: impl IntoIterator<Item = Arc<Batch>>, tail: Arc<Batch>, bounds: RingBounds) -> Self {
+        let ring: VecDeque<_> = backlog.into_iter().collect();
+        debug_assert!(ring.back().is_none_or(|b| b.to == tail.to), "the backlog ends at the tail");
+        let bytes = ring.iter().map(|b| b.bytes).sum();
+        Self { ring, tail, bytes, bounds, undelivered: 0 }
+    }
+
+    /// Follows the chain to its live end. Does not evict: the caller first tells those who would be
+    /// lapped, then calls [`Self::evict`].
+    pub fn pull(&mut self) -> Pulled {
+        let mut pulled = Pulled::default();
+        loop {
+            match self.tail.next() {
+                Next::Batch(batch) => {
+                    assert_eq!(batch.from, self.tail.to + 1, "a replica's batches are contiguous");
+                    self.bytes += batch.bytes;
+                    pulled.batches += 1;
+                    pulled.flushes += batch.flushes;
+                    self.ring.push_back(Arc::clone(&batch));
+                    self.undelivered += 1;
+                    self.tail = batch;
+                }
+                Next::UpToDate => return pulled,
+                Next::Lapped => return Pulled { lapped: true, ..pulled },
+            }
+        }
+    }
+
+    /// The batch that must go next, if the bounds say so. The caller saves what half-written frames
+    /// still need from it, then calls [`Self::evict`].
+    ///
+    /// What no pass has carried yet may stay for [`OVERSHOOT`] times the bytes: a pass that is late must
+    /// not make a gap for those who keep up.
+    pub fn over_bounds(&self, now_us: u64) -> Option<&Arc<Batch>> {
+        let oldest = self.ring.front()?;
+        if self.undelivered == self.ring.len() {
+            return (self.bytes > OVERSHOOT * self.bounds.bytes_max && self.ring.len() > 1).then_some(oldest);
+        }
+        let last = self.ring.len() == 1;
+        let bytes = if last { 0 } else { self.bytes };
+        self.bounds.exceeded(bytes, oldest.sealed_us, now_us).then_some(oldest)
+    }
+
+    /// Drops the oldest batch.
+    pub fn evict(&mut self) {
+        if let Some(oldest) = self.ring.pop_front() {
+            self.bytes -= oldest.bytes;
+            if self.undelivered > self.ring.len() {
+                self.undelivered = self.ring.len();
+                oldest.delivered();
+            }
+        }
+    }
+
+    /// Tells every batch up to `seq` that this worker's members have it, so that forms can go.
+    pub fn delivered_to(&mut self, seq: u64) {
+        let first = self.ring.len() - self.undelivered;
+        let done = self.ring.range(first..).take_while(|b| b.to <= seq).count();
+        for batch in self.ring.range(first..first + done) {
+            batch.delivered();
+        }
+        self.undelivered -= done;
+    }
+
+    /// The current epoch.
+    pub fn epoch(&self) -> &Epoch {
+        &self.tail.epoch
+    }
+
+    /// The last sequence.
+    pub fn head(&self) -> u64 {
+        self.tail.to
+    }
+
+    /// A cursor that is owed nothing yet.
+    pub fn live(&self) -> Cursor {
+        Cursor { seq: self.head() + 1, offset: 0 }
+    }
+
+    /// The first sequence that the ring still holds; the next one where it holds none.
+    pub fn first(&self) -> u64 {
+        self.ring.front().map_or(self.head() + 1, |b| b.from)
+    }
+
+    /// Whether what the cursor is owed has left the ring.
+    pub fn lapped(&self, cursor: Cursor) -> bool {
+        cursor.seq < self.first()
+    }
+
+    /// Canonical bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The batches held, oldest first.
+    pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
+        self.ring.iter()
+    }
+
+    /// Index of the batch that covers `seq`.
+    fn index_of(&self, seq: u64) -> usize {
+        self.ring.partition_point(|b| b.to < seq)
+    }
+
+    /// Where somebody who left off at `since` goes on, if the ring knows the place.
+    pub fn resume(&self, since: &Position) -> Resume<'_> {
+        let (head, first) = (self.head(), self.first());
+        if since.epoch == *self.epoch() {
+            // Beyond the head nobody can have been: that client knows another room's past.
+            if since.seq > head || since.seq + 1 < first {
+                return Resume::Unknown;
+            }
+            return self.resume_after(since.seq);
+        }
+        for batch in &self.ring {
+            match &batch.kind {
+                // What it saw beyond the end of that epoch was not kept: the change itself tells.
+                Kind::EpochChange { prev } if prev.epoch == since.epoch => {
+                    if since.seq > prev.seq {
+                        return Resume::At(Cursor { seq: batch.from, offset: 0 });
+                    }
+                    return if since.seq + 1 >= first {
+                        self.resume_after(since.seq)
+                    } else {
+                        Resume::Unknown
+                    };
+                }
+                _ => {}
+            }
+        }
+        Resume::Unknown
+    }
+
+    fn resume_after(&self, seq: u64) -> Resume<'_> {
+        match self.batch_at(seq + 1) {
+            Some(batch) if batch.from <= seq => Resume::Within(batch),
+            _ => Resume::At(Cursor { seq: seq + 1, offset: 0 }),
+        }
+    }
+
+    /// The batch that covers `seq`, if the ring holds it.
+    pub fn batch_at(&self, seq: u64) -> Option<&Arc<Batch>> {
+        self.ring.get(self.index_of(seq)).filter(|b| b.from <= seq)
+    }
+
+    /// The bytes that bring a cursor at `start` (a batch's first sequence) towards the head, in at most
+    /// about `bytes_max` bytes but at least one frame; `None` where nothing is owed. `trailer` is put
+    /// behind the frames if they reach the head.
+    pub fn run(
+        &self,
+        start: u64,
+        key: FormKey,
+        bytes_max: usize,
+        trailer: &[u8],
+        encoder: &mut Encoder,
+    ) -> Option<Run> {
+        let first = self.index_of(start);
+        let Some(batch) = self.ring.get(first) else {
+            let bytes = RunBytes::Joined(trailer.to_vec());
+            let trailer = trailer.len();
+            return (trailer > 0).then_some(Run { start, next: start, bytes, cuts: Vec::new(), trailer });
+        };
+        debug_assert_eq!(batch.from, start, "cursors stand at frame boundaries");
+        let form = encoder.form(batch, key);
+        let mut cuts = vec![(form.len() as u32, batch.to + 1)];
+        let last = first + 1 == self.ring.len();
+        if (last && trailer.is_empty()) || form.len() >= bytes_max {
+            return Some(Run { start, next: batch.to + 1, bytes: RunBytes::One(form), cuts, trailer: 0 });
+        }
+        let mut joined = form.to_vec();
+        for batch in self.ring.range(first + 1..) {
+            let form = encoder.form(batch, key);
+            if joined.len() + form.len() > bytes_max {
+                break;
+            }
+            joined.extend_from_slice(&form);
+            cuts.push((joined.len() as u32, batch.to + 1));
+        }
+        let next = cuts.last().map_or(start, |(_, next)| *next);
+        let trailer = if next > self.head() { trailer } else { &[] };
+        joined.extend_from_slice(trailer);
+        Some(Run { start, next, bytes: RunBytes::Joined(joined), cuts, trailer: trailer.len() })
+    }
+
+    /// The unsent rest of a half-written frame, to be kept when its batch leaves the ring.
+    pub fn rest_of_frame(
+        &self,
+        cursor: Cursor,
+        key: FormKey,
+        encoder: &mut Encoder,
+    ) -> Option<(Vec<u8>, Cursor)> {
+        let batch = self.batch_at(cursor.seq)?;
+        let form = encoder.form(batch, key);
+        let rest = form.get(cursor.offset as usize..)?.to_vec();
+        Some((rest, Cursor { seq: batch.to + 1, offset: 0 }))
+    }
+}

@@ -1,0 +1,63 @@
+//! What somebody who joins is shown first: the newest entries that are still standing.
+
+use std::collections::HashSet;
+
+use danmaku_wire::entry::{Body, Entry, Tier, Visibility};
+use danmaku_wire::id::UserId;
+
+use crate::form::shown_to;
+use crate::replica::Replica;
+
+/// Who looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Viewer<'a> {
+    /// How much of a busy room.
+    pub tier: Tier,
+    /// Whose own entries are shown though others do not see them.
+    pub user: Option<&'a UserId>,
+}
+
+impl Viewer<'_> {
+    /// Whether this viewer may see the entry.
+    pub fn sees(&self, entry: &Entry) -> bool {
+        match &entry.visibility {
+            Visibility::Author(author) => self.user == Some(author),
+            Visibility::Staff => false,
+            Visibility::Tier(_) => shown_to(entry, self.tier),
+        }
+    }
+}
+
+/// The newest comments and events of a room, oldest first, at most `count_max`, without what was
+/// retracted or cleared since; the pin in force comes last. Looks at what the replica holds.
+pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) -> Vec<&'r Entry> {
+    let mut retracted = HashSet::new();
+    let mut cleared = 0;
+    let mut pin = None;
+    let mut items = Vec::new();
+    for entry in replica.batches().rev().flat_map(|b| b.entries.iter().rev()) {
+        if items.len() >= count_max && pin.is_some() {
+            break;
+        }
+        match &entry.body {
+            Body::Retract { seqs, .. } => retracted.extend(seqs.iter().copied()),
+            Body::Clear { up_to } => cleared = cleared.max(*up_to),
+            Body::Pin { .. } if pin.is_none() && viewer.sees(entry) => pin = Some(&**entry),
+            Body::Comment(_) | Body::Event(_)
+                if items.len() < count_max
+                    && entry.seq > cleared
+                    && !retracted.contains(&entry.seq)
+                    && viewer.sees(entry) =>
+            {
+                items.push(&**entry);
+            }
+            _ => {}
+        }
+    }
+    items.reverse();
+    // A pin that was taken away, or whose comment is gone, is not worth telling.
+    items.extend(
+        pin.filter(|p| matches!(p.body, Body::Pin { of } if of > cleared && !retracted.contains(&of))),
+    );
+    items
+}

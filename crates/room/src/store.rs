@@ -1,0 +1,167 @@
+//! The boundary to whatever keeps a room's entries.
+//!
+//! The unit is a run of entries with the position it is expected to follow, so that a log server with
+//! compare-and-append fits as well as an embedded database. Calls never block: an answer arrives in a
+//! [`Promise`] or moves a [`Progress`], both of which are polled by the owner's worker and only woken
+//! through its mailbox. A wake-up that is lost therefore delays an answer and never loses it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use danmaku_wire::entry::Entry;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::position::Epoch;
+
+use crate::admission::idempotency::Key;
+
+/// Rings the bell of whoever waits.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What an ack promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Acked when sequenced; the store may lose it.
+    Memory,
+    /// Acked when sequenced, stored within a second.
+    Relaxed,
+    /// Acked after the commit.
+    #[default]
+    Stored,
+}
+
+/// An id that goes into the same transaction as its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredId {
+    /// Who and which id.
+    pub key: Key,
+    /// Hash of the payload.
+    pub payload: u64,
+    /// The entry.
+    pub seq: u64,
+    /// When, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Entries to append, in order.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The room.
+    pub room: RoomId,
+    /// The owner's epoch.
+    pub epoch: Epoch,
+    /// The sequence of the owner's append before this one; an owner that was replaced finds another.
+    pub expected: u64,
+    /// The entries; the first one's sequence may lie beyond `expected + 1` at an epoch's start.
+    pub entries: Vec<Arc<Entry>>,
+    /// Ids of these entries.
+    pub ids: Vec<StoredId>,
+}
+
+/// What is known of a room when its owner starts.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// Epochs with the last sequence stored in each, oldest first.
+    pub epochs: Vec<(Epoch, u64)>,
+    /// The newest stored entries of the last epoch, contiguous, oldest first.
+    pub tail: Vec<Arc<Entry>>,
+    /// Ids that are still within their window.
+    pub ids: Vec<StoredId>,
+}
+
+/// Why a store could not do what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The room has moved on: somebody else appended.
+    #[error("the room's log ends at {last}, not where this owner left it")]
+    Conflict {
+        /// The last sequence found.
+        last: u64,
+    },
+    /// The entries cannot be stored, now or ever.
+    #[error("the store failed for good")]
+    Failed,
+}
+
+/// An answer that comes later.
+pub struct Promise<T> {
+    slot: OnceLock<T>,
+    waker: Waker,
+}
+
+impl<T> std::fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Promise").field("kept", &self.slot.get().is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Promise<T> {
+    /// A promise that rings `waker` when kept.
+    pub fn new(waker: Waker) -> Arc<Self> {
+        Arc::new(Self { slot: OnceLock::new(), waker })
+    }
+
+    /// Keeps the promise; the first answer stands.
+    pub fn keep(&self, value: T) {
+        let _ = self.slot.set(value);
+        (self.waker)();
+    }
+
+    /// The answer, once it is there.
+    pub fn poll(&self) -> Option<&T> {
+        self.slot.get()
+    }
+}
+
+/// How far the store has come with one owner's appends.
+pub struct Progress {
+    stored: AtomicU64,
+    failed: AtomicU64,
+    waker: Waker,
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Progress")
+            .field("stored", &self.stored)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Progress {
+    /// Nothing stored yet.
+    pub fn new(waker: Waker) -> Arc<Self> {
+        Arc::new(Self { stored: AtomicU64::new(0), failed: AtomicU64::new(0), waker })
+    }
+
+    /// Everything up to `seq` is stored.
+    pub fn store_to(&self, seq: u64) {
+        self.stored.fetch_max(seq, Ordering::AcqRel);
+        (self.waker)();
+    }
+
+    /// Everything up to `seq` that is not stored never will be.
+    pub fn fail_to(&self, seq: u64) {
+        self.failed.fetch_max(seq, Ordering::AcqRel);
+        (self.waker)();
+    }
+
+    /// The last sequence stored.
+    pub fn stored(&self) -> u64 {
+        self.stored.load(Ordering::Acquire)
+    }
+
+    /// The last sequence given up; at most [`Self::stored`] where nothing was.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Acquire)
+    }
+}
+
+/// What keeps entries. Implementations answer from any thread, in the order of the calls per room.
+pub trait Store: Send + Sync {
+    /// Looks a room up for a new owner.
+    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
+
+    /// Appends entries; the answer moves `progress`.
+    fn append(&self, append: Append, progress: &Arc<Progress>);
+}

@@ -1,0 +1,88 @@
+//! The admin port: metrics and health, on a thread and a runtime of its own, so that it answers while
+//! the workers are busy.
+
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+
+use crate::ingress::problem::problem;
+use crate::wiring::Shared;
+
+/// Connections served at once.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Serves the admin port on the present thread, for ever.
+///
+/// # Errors
+/// When the runtime cannot be made.
+pub fn run(listener: TcpListener, registry: Registry, shared: Arc<Shared>) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let registry = Arc::new(registry);
+    runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let slots = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
+            let socket = match listener.accept().await {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    tracing::warn!(%error, "the admin port cannot accept");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let (registry, shared) = (Arc::clone(&registry), Arc::clone(&shared));
+            tokio::spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    std::future::ready(Ok::<_, Infallible>(answer(&request, &registry, &shared)))
+                });
+                let served = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(Duration::from_secs(10))
+                    .serve_connection(TokioIo::new(socket), service);
+                if let Err(error) = served.await {
+                    tracing::debug!(%error, "an admin connection ended early");
+                }
+                drop(slot);
+            });
+        }
+    })
+}
+
+fn answer(request: &Request<Incoming>, registry: &Registry, shared: &Shared) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return problem(405, "method_not_allowed", "the admin port is only read");
+    }
+    match request.uri().path() {
+        "/metrics" => {
+            let mut text = String::new();
+            match prometheus_client::encoding::text::encode(&mut text, registry) {
+                Ok(()) => plain(text, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+                Err(_) => problem(500, "internal", "the metrics could not be written"),
+            }
+        }
+        "/healthz" => plain("ok\n".into(), "text/plain; charset=utf-8"),
+        "/readyz" if shared.stopping.load(Ordering::Acquire) => {
+            problem(503, "draining", "the server is stopping")
+        }
+        "/readyz" => plain("ready\n".into(), "text/plain; charset=utf-8"),
+        _ => problem(404, "not_found", "there are /metrics, /healthz and /readyz"),
+    }
+}
+
+fn plain(text: String, kind: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

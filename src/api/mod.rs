@@ -1,0 +1,3 @@
+//! The HTTP side for operators.
+
+pub mod admin;

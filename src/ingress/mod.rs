@@ -1,0 +1,7 @@
+//! How connections come in: listeners, HTTP, handshakes.
+
+pub mod arrival;
+pub mod http;
+pub mod listener;
+pub mod page;
+pub mod problem;

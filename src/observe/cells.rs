@@ -1,0 +1,175 @@
+//! Counters and gauges of one worker. The worker alone writes them, with plain loads and stores; a
+//! scrape on another thread reads and sums. Nothing on the hot path is shared.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::native::ErrorCode;
+
+/// One number with one writer.
+#[derive(Debug, Default)]
+pub struct Cell(AtomicU64);
+
+impl Cell {
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Sets a gauge.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// Reads it, from any thread.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a number only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+macro_rules! cells {
+    ($( $(#[doc = $doc:literal])+ $field:ident: $kind:ident, )*) => {
+        /// The plain numbers of one worker.
+        #[derive(Debug)]
+        pub struct Cells {
+            $( $(#[doc = $doc])+ pub $field: Cell, )*
+            /// Refusals by error code.
+            pub refused: [Cell; ErrorCode::ALL.len()],
+            /// Ended sessions by close code.
+            pub closed: [Cell; CLOSE_CODES.len()],
+        }
+
+        impl Default for Cells {
+            fn default() -> Self {
+                Self {
+                    $( $field: Cell::default(), )*
+                    refused: std::array::from_fn(|_| Cell::default()),
+                    closed: std::array::from_fn(|_| Cell::default()),
+                }
+            }
+        }
+
+        impl Cells {
+            /// Every plain number: name, help, kind, value.
+            pub fn each(&self, mut see: impl FnMut(&'static str, &'static str, Kind, u64)) {
+                $( see(stringify!($field), concat!($($doc),+).trim(), Kind::$kind, self.$field.read()); )*
+            }
+        }
+    };
+}
+
+cells! {
+    /// Open sessions.
+    connections: Gauge,
+    /// Connections accepted.
+    connections_accepted: Counter,
+    /// Sessions that joined a room.
+    joins: Counter,
+    /// Rooms with members or an owner here.
+    rooms: Gauge,
+    /// Rooms owned here.
+    rooms_owned: Gauge,
+    /// Comments and events sequenced.
+    published: Counter,
+    /// Entries handed to sockets: one for each entry and subscriber.
+    delivered: Counter,
+    /// Bytes handed to sockets, all kinds.
+    bytes_sent: Counter,
+    /// Bytes read from sockets.
+    bytes_received: Counter,
+    /// Write calls on sockets.
+    writes: Counter,
+    /// Batches sealed.
+    batches: Counter,
+    /// Entries in sealed batches.
+    batch_entries: Counter,
+    /// Canonical bytes of sealed batches.
+    batch_bytes: Counter,
+    /// Forms made: encodings of batches.
+    forms_made: Counter,
+    /// Framed bytes of the forms made.
+    form_bytes: Counter,
+    /// Passes finished.
+    passes: Counter,
+    /// CPU time of passes, microseconds.
+    pass_cpu_us: Counter,
+    /// The longest tick of any room here, microseconds; 0: every pass runs at once.
+    tick_us_max: Gauge,
+    /// Wake-ups of other workers by full mailboxes or news of rooms.
+    wakes_sent: Counter,
+    /// Messages taken from the mailbox.
+    mailbox_taken: Counter,
+    /// Messages waiting in the mailbox, all lanes.
+    mailbox_depth: Gauge,
+    /// Requests refused by a full mailbox.
+    mailbox_refused: Counter,
+    /// Must-arrive messages waiting for another worker's full ring.
+    control_waiting: Gauge,
+    /// Replicas that were lapped by their owner's log and attached again.
+    resyncs: Counter,
+    /// Gaps told to subscribers.
+    gaps: Counter,
+    /// Entries told as lost in gaps.
+    gap_entries: Counter,
+    /// Sockets that took less than they were offered.
+    blocked: Counter,
+    /// Sessions blocked now.
+    blocked_now: Gauge,
+    /// Sessions ended because they could not keep up.
+    slow_consumers: Counter,
+    /// Bytes of half-written frames kept for slow consumers.
+    tail_bytes: Gauge,
+    /// Pings sent to silent peers.
+    pings_sent: Counter,
+    /// Handshakes refused.
+    handshakes_refused: Counter,
+    /// Entries shown that the store has not confirmed.
+    unstored: Gauge,
+    /// Panics caught in sessions.
+    session_panics: Counter,
+}
+
+/// Close codes with a counter of their own.
+pub const CLOSE_CODES: [DisconnectCode; 14] = [
+    DisconnectCode::Normal,
+    DisconnectCode::Protocol,
+    DisconnectCode::WrongType,
+    DisconnectCode::InvalidText,
+    DisconnectCode::Policy,
+    DisconnectCode::TooBig,
+    DisconnectCode::Internal,
+    DisconnectCode::Restart,
+    DisconnectCode::Overloaded,
+    DisconnectCode::TokenExpired,
+    DisconnectCode::Banned,
+    DisconnectCode::RoomClosed,
+    DisconnectCode::SlowConsumer,
+    DisconnectCode::Replaced,
+];
+
+impl Cells {
+    /// Counts a refusal.
+    pub fn refuse(&self, code: ErrorCode) {
+        if let Some(i) = ErrorCode::ALL.iter().position(|c| *c == code) {
+            self.refused[i].add(1);
+        }
+    }
+
+    /// Counts an ended session.
+    pub fn close(&self, code: DisconnectCode) {
+        if let Some(i) = CLOSE_CODES.iter().position(|c| *c == code) {
+            self.closed[i].add(1);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The text that Prometheus scrapes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use danmaku_wire::native::ErrorCode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::observe::cells::{CLOSE_CODES, Cell, Cells, Kind};
+
+/// Sums the workers' cells at each scrape.
+#[derive(Debug)]
+struct Workers(Vec<Arc<Cells>>);
+
+/// A registry over the workers' cells.
+pub fn registry(cells: Vec<Arc<Cells>>) -> Registry {
+    let mut registry = Registry::with_prefix("danmaku");
+    registry.register_collector(Box::new(Workers(cells)));
+    registry
+}
+
+impl Workers {
+    fn sum(&self, pick: impl Fn(&Cells) -> &Cell) -> u64 {
+        self.0.iter().map(|cells| pick(cells).read()).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Collector for Workers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut plain: Vec<(&'static str, &'static str, Kind, u64)> = Vec::new();
+        for cells in &self.0 {
+            let mut i = 0;
+            cells.each(|name, help, kind, value| {
+                match plain.get_mut(i) {
+                    Some(row) if name.ends_with("_max") => row.3 = row.3.max(value),
+                    Some(row) => row.3 = row.3.wrapping_add(value),
+                    None => plain.push((name, help, kind, value)),
+                }
+                i += 1;
+            });
+        }
+        for (name, help, kind, value) in plain {
+            match kind {
+                Kind::Counter => {
+                    let metric = ConstCounter::new(value);
+                    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+                }
+                Kind::Gauge => {
+                    let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+                    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+                }
+            }
+        }
+        let mut refused = encoder.encode_descriptor(
+            "refused",
+            "Publishes and commands refused.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (i, code) in ErrorCode::ALL.iter().enumerate() {
+            let count = ConstCounter::new(self.sum(|c| &c.refused[i]));
+            count.encode(refused.encode_family(&[("reason", code.as_str())])?)?;
+        }
+        let mut closed = encoder.encode_descriptor("closed", "Sessions ended.", None, MetricType::Counter)?;
+        for (i, code) in CLOSE_CODES.iter().enumerate() {
+            let count = ConstCounter::new(self.sum(|c| &c.closed[i]));
+            count.encode(closed.encode_family(&[("code", code.code().to_string())])?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! What operators see: metrics summed from the workers' cells, and logs.
+
+pub mod cells;
+pub mod exposition;
+pub mod logging;

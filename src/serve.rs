@@ -1,0 +1,170 @@
+//! `danmaku serve`: bind, start the workers, wait for the end.
+
+use std::io;
+use std::net::TcpListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use danmaku_mailbox::{Bounds, mailbox};
+use danmaku_placement::{HashRing, RingSeed, Weight};
+use danmaku_room::store::Store;
+use dashmap::DashMap;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::api::admin;
+use crate::config::Config;
+use crate::ingress::listener;
+use crate::observe::cells::Cells;
+use crate::observe::exposition;
+use crate::store::memory::{self, MemoryStore};
+use crate::wiring::{Bell, Shared};
+use crate::worker::{self, Parts};
+
+/// Descriptors that are not client connections: listeners, epoll sets, bells, files.
+const DESCRIPTORS_RESERVED: u64 = 64;
+/// Mailbox lanes: slots, bytes and age. Control carries at most one token per link and one message per
+/// turn and worker; a full normal lane means half a second of a worker's work is waiting.
+const CONTROL: Bounds = Bounds { slots: 16_384, bytes_max: 64 << 20, age_max_us: u64::MAX };
+const VIP: Bounds = Bounds { slots: 4_096, bytes_max: 8 << 20, age_max_us: 2_000_000 };
+const NORMAL: Bounds = Bounds { slots: 65_536, bytes_max: 64 << 20, age_max_us: 1_000_000 };
+
+/// A server whose sockets are bound and whose workers run.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    workers: Vec<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds everything and starts the threads. Says where it listens on stdout, one line per listener.
+    ///
+    /// # Errors
+    /// When an address cannot be bound or a thread cannot be started.
+    pub fn start(mut config: Config) -> io::Result<Self> {
+        let workers = match config.workers {
+            Some(n) => usize::from(n),
+            None => thread::available_parallelism().map_or(1, usize::from),
+        };
+        getrandom::fill(&mut config.owner.secret).map_err(io::Error::other)?;
+        let listeners = listener::bind(config.listen, workers)?;
+        let admin_listener = TcpListener::bind(config.admin_listen)?;
+        admin_listener.set_nonblocking(true)?;
+        println!("listening on http://{}", listeners[0].local_addr()?);
+        println!("admin on http://{}", admin_listener.local_addr()?);
+
+        let (mut post, mut receivers, mut bells) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..workers {
+            let bell = Bell::default();
+            let (sender, receiver) = mailbox(CONTROL, VIP, NORMAL, bell.clone());
+            post.push(sender);
+            receivers.push(receiver);
+            bells.push(bell);
+        }
+        let shared = Arc::new(Shared {
+            ring: ring(workers)?,
+            post,
+            bells: bells.clone(),
+            directory: DashMap::new(),
+            store: memory_store(&config),
+            started: std::time::Instant::now(),
+            stopping: AtomicBool::new(false),
+            incarnation: random_u64()?,
+            epochs: AtomicU64::new(0),
+        });
+        let config = Arc::new(config);
+        let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
+        let registry = exposition::registry(cells.clone());
+        let admin_shared = Arc::clone(&shared);
+        spawn("admin".into(), move || admin::run(admin_listener, registry, admin_shared))?;
+        let mut handles = Vec::new();
+        let parts = listeners.into_iter().zip(receivers).zip(bells).zip(cells).enumerate();
+        for (index, (((listener, mailbox), bell), cells)) in parts {
+            let parts = Parts {
+                index: u16::try_from(index).map_err(io::Error::other)?,
+                config: Arc::clone(&config),
+                shared: Arc::clone(&shared),
+                cells,
+                listener,
+                mailbox,
+                bell,
+            };
+            handles.push(spawn(format!("worker-{index}"), move || worker::run(parts))?);
+        }
+        Ok(Self { shared, workers: handles })
+    }
+
+    /// Tells the workers to close their sessions and stop.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for bell in &self.shared.bells {
+            danmaku_mailbox::Wake::wake(bell);
+        }
+    }
+
+    /// Waits until all workers have stopped.
+    pub fn join(self) {
+        for worker in self.workers {
+            // A worker that panicked has ended the process.
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Starts a thread whose failure or panic ends the process: half a server is worse than none.
+fn spawn(
+    name: String,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    let called = name.clone();
+    thread::Builder::new().name(name).spawn(move || match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::error!(%error, thread = called, "a thread failed; the process ends");
+            std::process::abort();
+        }
+        Err(_) => std::process::abort(),
+    })
+}
+
+fn ring(workers: usize) -> io::Result<HashRing<u16>> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).map_err(io::Error::other)?;
+    let members = (0..workers).map(|w| (u16::try_from(w).unwrap_or(u16::MAX), Weight::default()));
+    HashRing::build(RingSeed::new(seed), members).map_err(io::Error::other)
+}
+
+fn memory_store(config: &Config) -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(memory::Bounds {
+        rooms_max: config.rooms_max,
+        entries_max: config.snapshot_entries.max(64),
+        ids_max: config.owner.limits.ids.ids_max,
+        ids_ms: config.owner.limits.ids.window_us / 1_000,
+        epochs_max: 16,
+    }))
+}
+
+fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Raises the descriptor limit as far as the system lets, and says how many connections that allows.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the descriptor limit stays as it is");
+    }
+    match getrlimit(Resource::Nofile).current {
+        Some(n) => {
+            tracing::info!(
+                connections_max = n.saturating_sub(DESCRIPTORS_RESERVED),
+                "descriptors limit connections"
+            );
+        }
+        None => tracing::info!("no descriptor limit"),
+    }
+}

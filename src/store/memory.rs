@@ -1,0 +1,97 @@
+//! A store that forgets when the process ends: the newest entries of each room, its epochs and its ids.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use danmaku_room::store::{Append, Loaded, Progress, Promise, Store, StoredId};
+use danmaku_wire::entry::Entry;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::position::Epoch;
+use dashmap::DashMap;
+
+/// Bounds of a [`MemoryStore`].
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Rooms kept; above it others are forgotten, which their next owner sees as a new room.
+    pub rooms_max: usize,
+    /// Newest entries kept of each room.
+    pub entries_max: usize,
+    /// Ids kept of each room.
+    pub ids_max: usize,
+    /// How long ids are kept, milliseconds.
+    pub ids_ms: u64,
+    /// Epochs kept of each room.
+    pub epochs_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    epochs: VecDeque<(Epoch, u64)>,
+    entries: VecDeque<Arc<Entry>>,
+    ids: VecDeque<StoredId>,
+}
+
+/// Keeps entries in memory. Answers before the call returns. Shards are locked for a few pushes by the
+/// one owner of the room; two owners meet only where their rooms' shards do.
+#[derive(Debug)]
+pub struct MemoryStore {
+    rooms: DashMap<RoomId, Kept>,
+    bounds: Bounds,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { rooms: DashMap::new(), bounds }
+    }
+
+    fn make_place(&self, room: &RoomId) {
+        if self.rooms.len() < self.bounds.rooms_max || self.rooms.contains_key(room) {
+            return;
+        }
+        // Any other: a room in use has its log in memory, and loses only what a restart of its owner
+        // would have found here.
+        let victim = self.rooms.iter().next().map(|r| r.key().clone());
+        if let Some(victim) = victim {
+            self.rooms.remove(&victim);
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+        let loaded = self.rooms.get(room).map_or_else(Loaded::default, |kept| Loaded {
+            epochs: kept.epochs.iter().cloned().collect(),
+            tail: kept.entries.iter().cloned().collect(),
+            ids: kept.ids.iter().copied().collect(),
+        });
+        answer.keep(loaded);
+    }
+
+    fn append(&self, append: Append, progress: &Arc<Progress>) {
+        let Append { room, epoch, entries, ids, .. } = append;
+        let Some(last) = entries.last().map(|e| e.seq) else { return };
+        self.make_place(&room);
+        let mut kept = self.rooms.entry(room).or_default();
+        match kept.epochs.back_mut() {
+            Some((current, seq)) if *current == epoch => *seq = last,
+            _ => {
+                // The tail that a new owner gets is of one epoch: the last.
+                kept.entries.clear();
+                kept.epochs.push_back((epoch, last));
+            }
+        }
+        let newest = entries.last().map_or(0, |e| e.at_ms);
+        kept.entries.extend(entries);
+        kept.ids.extend(ids);
+        let over = kept.entries.len().saturating_sub(self.bounds.entries_max);
+        kept.entries.drain(..over);
+        let aged = kept.ids.partition_point(|id| id.at_ms + self.bounds.ids_ms < newest);
+        let over = kept.ids.len().saturating_sub(self.bounds.ids_max).max(aged);
+        kept.ids.drain(..over);
+        let over = kept.epochs.len().saturating_sub(self.bounds.epochs_max);
+        kept.epochs.drain(..over);
+        drop(kept);
+        progress.store_to(last);
+    }
+}

@@ -1,0 +1,3 @@
+//! Where entries are kept: implementations of [`danmaku_room::store::Store`].
+
+pub mod memory;

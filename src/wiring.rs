@@ -1,0 +1,113 @@
+//! Every part built once, and what the workers share.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use danmaku_mailbox::{Sender, Wake};
+use danmaku_placement::HashRing;
+use danmaku_room::store::Store;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::position::Epoch;
+use dashmap::DashMap;
+
+use crate::worker::message::{Control, Request};
+use crate::worker::poller;
+
+/// A worker's end of everyone else's mailboxes.
+pub type Post = Sender<Control, Request, Bell>;
+
+/// Wakes a sleeping worker. Hung up by the worker itself, once its epoll set exists.
+#[derive(Debug, Clone, Default)]
+pub struct Bell {
+    fd: Arc<OnceLock<Arc<OwnedFd>>>,
+    rung: Arc<AtomicU64>,
+}
+
+impl Bell {
+    /// Gives the bell its descriptor.
+    pub fn hang(&self, fd: Arc<OwnedFd>) {
+        let _ = self.fd.set(fd);
+    }
+
+    /// How often it was rung.
+    pub fn rung(&self) -> u64 {
+        self.rung.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.rung.fetch_add(1, Ordering::Relaxed);
+        if let Some(fd) = self.fd.get() {
+            poller::ring(fd);
+        }
+    }
+}
+
+/// What all workers see.
+pub struct Shared {
+    /// Which worker owns which room.
+    pub ring: HashRing<u16>,
+    /// Everyone's mailbox, by worker.
+    pub post: Vec<Post>,
+    /// Everyone's bell, by worker.
+    pub bells: Vec<Bell>,
+    /// Members of each room on all workers: read at joins and by the API, never for a delivery.
+    pub directory: DashMap<RoomId, Arc<AtomicU32>>,
+    /// Where entries are kept.
+    pub store: Arc<dyn Store>,
+    /// The origin of every worker's clock: ages of batches and messages are told across workers.
+    pub started: Instant,
+    /// Told to stop.
+    pub stopping: AtomicBool,
+    /// Random, new at every start; part of every epoch minted here.
+    pub incarnation: u64,
+    /// Epochs minted so far.
+    pub epochs: AtomicU64,
+}
+
+impl Shared {
+    /// An epoch that never was and never will be again.
+    pub fn mint_epoch(&self) -> Epoch {
+        let n = self.epochs.fetch_add(1, Ordering::Relaxed);
+        let text = format!("{}-{n}", base36(self.incarnation));
+        Epoch::parse(&text).expect("base 36 and a dash are within the alphabet")
+    }
+
+    /// The count of a room's members on all workers.
+    pub fn online(&self, room: &RoomId) -> Arc<AtomicU32> {
+        Arc::clone(&self.directory.entry(room.clone()).or_default())
+    }
+
+    /// How many are in a room.
+    pub fn members(&self, room: &RoomId) -> u32 {
+        self.directory.get(room).map_or(0, |n| n.load(Ordering::Relaxed))
+    }
+
+    /// Forgets a room that nobody is in.
+    pub fn forget(&self, room: &RoomId) {
+        self.directory.remove_if(room, |_, n| n.load(Ordering::Relaxed) == 0 && Arc::strong_count(n) == 1);
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("workers", &self.post.len()).finish_non_exhaustive()
+    }
+}
+
+/// A number in digits and lower-case letters, shortest first.
+pub fn base36(mut n: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize]);
+        n /= 36;
+        if n == 0 {
+            break;
+        }
+    }
+    digits.reverse();
+    digits.into_iter().map(char::from).collect()
+}

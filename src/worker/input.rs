@@ -1,0 +1,286 @@
+//! From a readable socket to commands.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use danmaku_room::form::Encoding;
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::Tier;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::native::{
+    self, Command, DecodeError, ErrorCode, ErrorMessage, Malformed, Pong, ServerMessage,
+};
+use danmaku_wire::position::{Epoch, Position};
+use danmaku_wire::websocket::decoder::{Event, Input};
+use danmaku_wire::websocket::frame::{self, Opcode};
+use rustix::io::Errno;
+
+use super::session::{Flags, NOWHERE};
+use super::{Codec, READ_BUFFER, Worker};
+
+/// A session whose outbox holds more than this is not read until it is flushed.
+const OUTBOX_MAX: usize = 4 << 10;
+/// What a closing session may still send before it is cut off.
+const CLOSING_BYTES_MAX: usize = 64 << 10;
+
+/// Whether a session's input goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Go,
+    /// The outbox is full: the rest waits.
+    Pause,
+    /// The session closes.
+    Stop,
+}
+
+impl Worker {
+    /// Reads a session; a panic in it ends that session and no other.
+    pub(super) fn guarded_read(&mut self, slot: u32, hup: bool) {
+        let session = self.slab.reference(slot);
+        if catch_unwind(AssertUnwindSafe(|| self.read(slot, hup))).is_err() {
+            self.cells.session_panics.add(1);
+            self.codec.get_or_insert_with(Codec::new);
+            tracing::error!("a session's handler panicked; the session is closed");
+            if let Some(slot) = self.slab.live(session) {
+                self.end(slot, DisconnectCode::Internal);
+            }
+        }
+    }
+
+    fn read(&mut self, slot: u32, hup: bool) {
+        if self.slab.hot(slot).flags.any(Flags::UNREAD) {
+            return;
+        }
+        let Some(mut codec) = self.codec.take() else { return };
+        self.read_with(slot, hup, &mut codec);
+        self.codec = Some(codec);
+    }
+
+    fn read_with(&mut self, slot: u32, hup: bool, codec: &mut Codec) {
+        let session = self.slab.reference(slot);
+        let mut taken = 0;
+        loop {
+            let mut buffer = std::mem::take(&mut codec.buffer);
+            let hot = self.slab.hot(slot);
+            let Some(fd) = &hot.fd else { return };
+            let read = rustix::io::read(fd, &mut *buffer);
+            let n = match read {
+                Ok(n) => n,
+                Err(Errno::INTR) => {
+                    codec.buffer = buffer;
+                    continue;
+                }
+                Err(Errno::AGAIN) => {
+                    codec.buffer = buffer;
+                    return;
+                }
+                Err(_) => 0,
+            };
+            if n == 0 {
+                codec.buffer = buffer;
+                return self.gone(slot, DisconnectCode::Normal);
+            }
+            hot.flags.set(Flags::ACTIVE);
+            hot.flags.clear(Flags::PINGED);
+            self.cells.bytes_received.add(n as u64);
+            taken += n;
+            let flow = self.input(slot, &mut buffer[..n], codec);
+            codec.buffer = buffer;
+            if self.slab.live(session).is_none() || flow == Flow::Pause {
+                return;
+            }
+            if flow == Flow::Stop && taken > CLOSING_BYTES_MAX {
+                return self.gone(slot, DisconnectCode::Policy);
+            }
+            // A short read has emptied the socket; the edge tells of what comes after it.
+            if n < READ_BUFFER && !hup {
+                return;
+            }
+            if taken >= READ_BUFFER {
+                let hot = self.slab.hot(slot);
+                if !hot.flags.any(Flags::READY) {
+                    hot.flags.set(Flags::READY);
+                    self.ready.push(session);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Takes bytes that came behind the request, as the session's first read.
+    pub(super) fn first_input(&mut self, slot: u32, mut leftover: Vec<u8>) {
+        let Some(mut codec) = self.codec.take() else { return };
+        self.input(slot, &mut leftover, &mut codec);
+        self.codec = Some(codec);
+    }
+
+    fn input(&mut self, slot: u32, bytes: &mut [u8], codec: &mut Codec) -> Flow {
+        let hot = self.slab.hot(slot);
+        if hot.flags.any(Flags::CLOSING) {
+            return Flow::Stop;
+        }
+        if hot.flags.any(Flags::SSE) {
+            return Flow::Go;
+        }
+        let mut decoder = std::mem::replace(
+            &mut self.slab.cold(slot).decoder,
+            danmaku_wire::websocket::decoder::Decoder::new(false),
+        );
+        let session = self.slab.reference(slot);
+        let mut input = Input::new(bytes);
+        let config = std::sync::Arc::clone(&self.config);
+        let flow = loop {
+            match decoder.next(&mut input, &mut codec.inflater, &config.frames) {
+                Ok(None) => break Flow::Go,
+                Ok(Some(event)) => {
+                    let flow = self.event(slot, event, &codec.arena);
+                    codec.arena.reset();
+                    if flow != Flow::Go {
+                        break flow;
+                    }
+                }
+                Err(violation) => {
+                    self.end(slot, violation.disconnect());
+                    break Flow::Stop;
+                }
+            }
+        };
+        if let Some(slot) = self.slab.live(session) {
+            if flow == Flow::Pause {
+                self.slab.hot(slot).flags.set(Flags::UNREAD);
+                // The bound is the read buffer's size, and no more than one buffer is ever read ahead.
+                if !decoder.stash(input.rest(), &config.frames) {
+                    self.end(slot, DisconnectCode::Policy);
+                    return Flow::Stop;
+                }
+            }
+            self.slab.cold(slot).decoder = decoder;
+        }
+        flow
+    }
+
+    /// The outbox has room again: what was kept is looked at, then the socket.
+    pub(super) fn resume_input(&mut self, slot: u32) {
+        let hot = self.slab.hot(slot);
+        if !hot.flags.any(Flags::UNREAD) {
+            return;
+        }
+        hot.flags.clear(Flags::UNREAD);
+        let session = self.slab.reference(slot);
+        let Some(mut codec) = self.codec.take() else { return };
+        let flow = self.input(slot, &mut [], &mut codec);
+        self.codec = Some(codec);
+        if flow == Flow::Go && self.slab.live(session).is_some() {
+            let hot = self.slab.hot(slot);
+            if !hot.flags.any(Flags::READY) {
+                hot.flags.set(Flags::READY);
+                self.ready.push(session);
+            }
+        }
+    }
+
+    fn event(&mut self, slot: u32, event: Event<'_>, arena: &bumpalo::Bump) -> Flow {
+        let encoding = self.slab.cold(slot).encoding;
+        let command = match event {
+            Event::Text(text) if encoding == Encoding::Json => native::json::decode(text, arena),
+            Event::Binary(bytes) if encoding == Encoding::Proto => native::arena::decode(bytes, arena),
+            Event::Text(_) | Event::Binary(_) => {
+                self.end(slot, DisconnectCode::WrongType);
+                return Flow::Stop;
+            }
+            Event::Ping(payload) => {
+                self.outbox(slot, |out| frame::write(out, Opcode::Pong, false, payload));
+                return self.flow(slot);
+            }
+            Event::Pong(_) => return Flow::Go,
+            Event::Close(reason) => {
+                self.answer_close(slot, reason.map(|(code, _)| code));
+                return Flow::Stop;
+            }
+        };
+        match command {
+            Ok(command) => self.command(slot, command),
+            Err(DecodeError::Malformed(malformed)) => {
+                let code = match malformed {
+                    Malformed::Utf8 => DisconnectCode::InvalidText,
+                    _ => DisconnectCode::Protocol,
+                };
+                self.end(slot, code);
+                return Flow::Stop;
+            }
+            Err(error @ DecodeError::NotOneCommand) => self.bad_request(slot, None, &error),
+            Err(error @ DecodeError::BadField { id, .. }) => self.bad_request(slot, id, &error),
+        }
+        self.flow(slot)
+    }
+
+    fn flow(&mut self, slot: u32) -> Flow {
+        let (hot, cold) = self.slab.both(slot);
+        if hot.flags.any(Flags::CLOSING) {
+            return Flow::Stop;
+        }
+        match &cold.outbox {
+            Some(outbox) if outbox.pending() > OUTBOX_MAX => Flow::Pause,
+            _ => Flow::Go,
+        }
+    }
+
+    fn bad_request(&mut self, slot: u32, id: Option<&str>, error: &DecodeError<'_>) {
+        let text = error.to_string();
+        let message = ErrorMessage { message: &text, ..ErrorMessage::new(id, ErrorCode::BadRequest) };
+        self.cells.refuse(ErrorCode::BadRequest);
+        self.tell(slot, &ServerMessage::Error(message));
+    }
+
+    /// Refuses a command with nothing but a code.
+    pub(super) fn refuse(&mut self, slot: u32, id: Option<&str>, code: ErrorCode) {
+        self.cells.refuse(code);
+        self.tell(slot, &ServerMessage::Error(ErrorMessage::new(id, code)));
+    }
+
+    fn command(&mut self, slot: u32, command: Command<'_>) {
+        match command {
+            Command::Send(send) => self.publish(slot, &send),
+            Command::Join(join) => {
+                let Ok(room) = RoomId::parse(join.room) else {
+                    return self.refuse(slot, None, ErrorCode::RoomInvalid);
+                };
+                let since =
+                    join.since.and_then(|s| Some(Position { epoch: Epoch::parse(s.epoch)?, seq: s.seq }));
+                self.move_to(slot, room, since);
+            }
+            Command::View(view) => self.change_view(slot, view.paused, view.tier),
+            Command::Ping(ping) => self.tell(slot, &ServerMessage::Pong(Pong { t: ping.t })),
+            // Their meaning comes with admission; until then they are refused, never ignored.
+            Command::Auth(_) | Command::React(_) | Command::Report(_) => {
+                self.refuse(slot, None, ErrorCode::NotSupported);
+            }
+            Command::Unknown => self.refuse(slot, None, ErrorCode::UnknownCommand),
+        }
+    }
+
+    fn change_view(&mut self, slot: u32, paused: bool, tier: Option<Tier>) {
+        let room = self.slab.hot(slot).room;
+        if room == NOWHERE {
+            return self.refuse(slot, None, ErrorCode::NotJoined);
+        }
+        let was_paused = self.slab.hot(slot).flags.any(Flags::PAUSED);
+        if let Some(tier) = tier
+            && tier != self.slab.cold(slot).tier
+        {
+            self.change_tier(slot, tier);
+        }
+        if paused == was_paused {
+            return;
+        }
+        if paused {
+            self.slab.hot(slot).flags.set(Flags::PAUSED);
+            self.rooms.get(room).view.delist(&mut self.slab, slot);
+        } else {
+            self.slab.hot(slot).flags.clear(Flags::PAUSED);
+            if !self.slab.hot(slot).flags.any(Flags::ATTACHING) {
+                self.rooms.get(room).view.enlist(&mut self.slab, slot);
+                self.flush(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! How a connection becomes a member of a room: placed, adopted, joined, moved, gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use danmaku_room::form::Encoding;
+use danmaku_room::replica::{Replica, Resume};
+use danmaku_room::snapshot::{self, Viewer};
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::{Author, Role};
+use danmaku_wire::id::{RoomId, UserId};
+use danmaku_wire::native::{ErrorCode, Joined, RoomUpdate, ServerMessage, Snapshot, You};
+use danmaku_wire::position::Position;
+use danmaku_wire::websocket::decoder::Decoder;
+
+use super::Worker;
+use super::message::{Attach, Attached, Control, Link, Request};
+use super::output::NOTHING_OWED;
+use super::rooms::{Follow, LocalRoom, View};
+use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
+use crate::ingress::arrival::Arrival;
+use crate::wiring::base36;
+
+/// Bits of a guest's number: short ids on the wire, and a collision among a million guests of a room
+/// is still improbable (10^12 / 2^61).
+const GUEST_BITS: u32 = 60;
+
+impl Worker {
+    /// Decides who serves a connection: while its room is small, the room's owner, so that a comment
+    /// touches one thread; else this worker.
+    pub(super) fn place(&mut self, arrival: Arrival) {
+        let owner = *self.shared.ring.owner(arrival.room.as_str().as_bytes());
+        let small = self.shared.members(&arrival.room) < self.config.spread_members;
+        if owner == self.index || !small || self.stopping {
+            return self.adopt(arrival);
+        }
+        // A full ring is no reason to wait: the room is followed from here, then.
+        let post = Control::Adopt(Box::new(arrival));
+        if let Err(full) = self.post(owner).control(post, 256, self.now.us)
+            && let Control::Adopt(arrival) = full.item
+        {
+            self.adopt(*arrival);
+        }
+    }
+
+    /// Makes a session of a connection.
+    pub(super) fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { socket, leftover, response, encoding, deflate, room, since, tier, snapshot } = arrival;
+        let mut hot = Hot { fd: Some(socket.into()), ..Hot::vacant() };
+        if deflate {
+            hot.flags.set(Flags::DEFLATE);
+        }
+        if encoding == Encoding::Sse {
+            hot.flags.set(Flags::SSE);
+        }
+        if !snapshot {
+            hot.flags.set(Flags::NO_SNAPSHOT);
+        }
+        hot.due_s = self.second + self.config.ping_after_s;
+        let cold = Cold {
+            decoder: Decoder::new(deflate),
+            outbox: Some(Box::new(Outbox { bytes: response, sent: 0, tail: 0 })),
+            guest: random_u64() & ((1 << GUEST_BITS) - 1),
+            encoding,
+            tier,
+            ..Cold::default()
+        };
+        let session = self.slab.insert(hot, cold);
+        let slot = session.slot;
+        let hot = self.slab.hot(slot);
+        let registered = hot.fd.as_ref().map(|fd| self.poller.add_session(fd, session));
+        if let Some(Err(error)) = registered {
+            tracing::warn!(%error, "cannot watch a connection");
+            return self.gone(slot, DisconnectCode::Overloaded);
+        }
+        hot.flags.set(Flags::QUEUED);
+        self.queued.push(session);
+        self.cells.connections.set(self.slab.len() as u64);
+        self.join(slot, room, since);
+        if !leftover.is_empty() && self.slab.live(session).is_some() {
+            self.first_input(slot, leftover);
+        }
+    }
+
+    /// The `join` command: to another room, or to the present one from where the client left off.
+    pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) {
+        self.keep_tail(slot);
+        self.leave(slot);
+        self.join(slot, room, since);
+    }
+
+    fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>) {
+        self.cells.joins.add(1);
+        let Some(index) = self.find_or_open(room) else {
+            return self.refuse(slot, None, ErrorCode::TooManyRooms);
+        };
+        let session = self.slab.reference(slot);
+        let hot = self.slab.hot(slot);
+        hot.room = index;
+        hot.cursor = NOTHING_OWED;
+        hot.flags.set(Flags::ATTACHING);
+        let local = self.rooms.get(index);
+        local.view.member_count += 1;
+        local.view.empty_us = None;
+        local.online.fetch_add(1, Ordering::Relaxed);
+        match local.view.follow {
+            Follow::Active(_) => self.settle(slot, since),
+            Follow::Attaching => local.view.waiting.push((session, since)),
+            Follow::Not => {
+                local.view.waiting.push((session, since));
+                self.ask_to_follow(index);
+            }
+        }
+    }
+
+    fn find_or_open(&mut self, room: RoomId) -> Option<u32> {
+        if let Some(index) = self.rooms.find(room.as_str()) {
+            return Some(index);
+        }
+        if self.rooms.len() >= self.config.rooms_max {
+            return None;
+        }
+        let online = self.shared.online(&room);
+        let view = View::new(self.config.tick_max_us);
+        Some(self.rooms.insert(LocalRoom { id: room, owner: None, view, online }))
+    }
+
+    /// The room's index here, opened if it is not known yet.
+    pub(super) fn open_room(&mut self, room: &RoomId) -> u32 {
+        match self.find_or_open(room.clone()) {
+            Some(index) => index,
+            // An owner must exist for whoever follows; the bound is kept where members come in.
+            None => {
+                let online = self.shared.online(room);
+                let view = View::new(self.config.tick_max_us);
+                self.rooms.insert(LocalRoom { id: room.clone(), owner: None, view, online })
+            }
+        }
+    }
+
+    /// Asks the room's owner for its backlog and its chain.
+    pub(super) fn ask_to_follow(&mut self, index: u32) {
+        let me = self.index;
+        let local = self.rooms.get(index);
+        local.view.follow = Follow::Attaching;
+        local.view.generation = local.view.generation.wrapping_add(1);
+        local.view.link_dirty = Arc::new(AtomicBool::new(false));
+        let link = Link {
+            worker: me,
+            room: index,
+            generation: local.view.generation,
+            dirty: Arc::clone(&local.view.link_dirty),
+        };
+        let room = local.id.clone();
+        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        if owner == me {
+            return self.attach_link(&room, link);
+        }
+        let request = Request::Attach(Box::new(Attach { room, link }));
+        if self.post(owner).normal(request, 128, self.now.us).is_err() {
+            self.cells.mailbox_refused.add(1);
+            self.follow_refused(index);
+        }
+    }
+
+    /// The owner could not take the request: those who wait are told so and go.
+    fn follow_refused(&mut self, index: u32) {
+        let view = &mut self.rooms.get(index).view;
+        view.follow = Follow::Not;
+        for (session, _) in std::mem::take(&mut view.waiting) {
+            if let Some(slot) = self.slab.live(session) {
+                self.refuse(slot, None, ErrorCode::Overloaded);
+                self.end(slot, DisconnectCode::Overloaded);
+            }
+        }
+    }
+
+    /// The owner has answered: the replica starts, and those who waited are settled.
+    pub(super) fn attached(&mut self, attached: Attached) {
+        let Attached { room, generation, backlog, tail } = attached;
+        let bounds = self.config.backlog;
+        let Some(local) = self.rooms.get_if(room) else { return };
+        let view = &mut local.view;
+        if view.generation != generation || !matches!(view.follow, Follow::Attaching) {
+            return;
+        }
+        view.follow = Follow::Active(Box::new(Replica::new(backlog, tail, bounds)));
+        view.snapshot = None;
+        let waiting = std::mem::take(&mut view.waiting);
+        for (session, since) in waiting {
+            if let Some(slot) = self.slab.live(session)
+                && self.slab.hot(slot).room == room
+            {
+                self.settle(slot, since);
+            }
+        }
+        self.want_pass(room);
+        // News may have come between the answer and now.
+        self.follow_chain(room, None);
+    }
+
+    /// The owner's log has moved past this replica: it starts again, and members are told what is lost
+    /// by the gap between their cursors and the new ring.
+    pub(super) fn resync(&mut self, room: u32) {
+        self.rooms.get(room).view.pass = None;
+        for slot in self.members_of(room) {
+            // A half-written frame is finished from a copy: its batch may be gone.
+            self.keep_tail(slot);
+        }
+        self.ask_to_follow(room);
+    }
+
+    fn members_of(&mut self, room: u32) -> Vec<u32> {
+        self.rooms.get(room).view.members.iter().flatten().copied().collect()
+    }
+
+    /// Gives a session its place: where it goes on, what it is told first, and its list.
+    fn settle(&mut self, slot: u32, since: Option<Position>) {
+        let (hot, cold) = self.slab.both(slot);
+        let local = self.rooms.get(hot.room);
+        let Follow::Active(replica) = &local.view.follow else { return };
+        hot.flags.clear(Flags::ATTACHING);
+        let key = cold.key(hot.flags);
+        let resume = since.as_ref().map_or(Resume::Unknown, |since| replica.resume(since));
+        let recovered = !matches!(resume, Resume::Unknown);
+        let online = local.online.load(Ordering::Relaxed);
+        let guest = guest_id(cold.guest);
+        let you = match &cold.author {
+            Some(author) => {
+                You { id: author.id.as_str(), name: &author.name, role: author.role, guest: None }
+            }
+            None => You { id: &guest, name: "", role: Role::Viewer, guest: None },
+        };
+        let seq = replica.head();
+        let joined = Joined {
+            room: local.id.as_str(),
+            epoch: replica.epoch().as_str(),
+            seq,
+            online: online.into(),
+            recovered,
+            you,
+        };
+        let mut bytes = Vec::new();
+        self.encoder.control(&ServerMessage::Joined(joined), cold.encoding, &mut bytes);
+        hot.cursor = match resume {
+            Resume::At(cursor) => cursor,
+            Resume::Within(batch) => {
+                let seq = since.map_or(0, |s| s.seq);
+                self.encoder.rest_of(batch, seq, key, &mut bytes);
+                danmaku_room::replica::Cursor { seq: batch.to + 1, offset: 0 }
+            }
+            Resume::Unknown => {
+                if !hot.flags.any(Flags::NO_SNAPSHOT) {
+                    let fresh = local.view.snapshot.as_ref().filter(|(k, at, _)| *k == key && *at == seq);
+                    let snapshot = match fresh {
+                        Some((_, _, snapshot)) => Arc::clone(snapshot),
+                        None => {
+                            let viewer = Viewer { tier: cold.tier, user: None };
+                            let items = snapshot::newest(replica, viewer, self.config.snapshot_entries);
+                            let room = RoomUpdate {
+                                online: online.into(),
+                                viewers: online.into(),
+                                ..RoomUpdate::default()
+                            };
+                            let epoch = replica.epoch().as_str();
+                            let message = Snapshot { epoch, seq, items: &items, room };
+                            let mut frame = Vec::new();
+                            self.encoder.control(
+                                &ServerMessage::Snapshot(message),
+                                cold.encoding,
+                                &mut frame,
+                            );
+                            Arc::from(frame)
+                        }
+                    };
+                    bytes.extend_from_slice(&snapshot);
+                    local.view.snapshot = Some((key, seq, snapshot));
+                }
+                replica.live()
+            }
+        };
+        if !hot.flags.any(Flags::PAUSED) {
+            local.view.enlist(&mut self.slab, slot);
+        }
+        self.outbox(slot, |out| out.extend_from_slice(&bytes));
+    }
+
+    /// Takes a session out of its room.
+    pub(super) fn leave(&mut self, slot: u32) {
+        let now_us = self.now.us;
+        let hot = self.slab.hot(slot);
+        let room = std::mem::replace(&mut hot.room, NOWHERE);
+        if room == NOWHERE {
+            return;
+        }
+        let was_listed = hot.flags.any(Flags::LISTED);
+        hot.flags.clear(Flags::LISTED);
+        hot.flags.clear(Flags::ATTACHING);
+        let local = self.rooms.get(room);
+        local.view.delist(&mut self.slab, slot);
+        if was_listed {
+            local.view.blocked.retain(|s| *s != slot);
+        }
+        local.view.member_count -= 1;
+        local.online.fetch_sub(1, Ordering::Relaxed);
+        if local.view.member_count == 0 {
+            local.view.empty_us = Some(now_us);
+            local.view.waiting.clear();
+        }
+    }
+
+    /// Who publishes here: a guest's identity is made when it is first needed.
+    pub(super) fn author(&mut self, slot: u32) -> Arc<Author> {
+        let cold = self.slab.cold(slot);
+        let guest = cold.guest;
+        Arc::clone(cold.author.get_or_insert_with(|| {
+            let id = UserId::parse(&guest_id(guest)).expect("a guest's id is short and plain");
+            Arc::new(Author { id, name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() })
+        }))
+    }
+}
+
+/// The id of a guest: never that of a user, whose ids a token gives and which may not start so.
+fn guest_id(guest: u64) -> String {
+    format!("~{}", base36(guest))
+}
+
+fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the system's random source answers");
+    u64::from_ne_bytes(bytes)
+}

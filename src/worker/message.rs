@@ -1,0 +1,186 @@
+//! What workers tell each other.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use danmaku_room::admission::Refusal;
+use danmaku_room::batch::Batch;
+use danmaku_wire::entry::{Author, Mode};
+use danmaku_wire::id::RoomId;
+use danmaku_wire::native::Send;
+
+use crate::ingress::arrival::Arrival;
+use crate::worker::slab::SessionRef;
+
+/// A session on some worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// The worker.
+    pub worker: u16,
+    /// The session there.
+    pub session: SessionRef,
+}
+
+/// What may be refused when the mailbox is full: the sender is told `overloaded`.
+#[derive(Debug)]
+pub enum Request {
+    /// A comment for a room owned here.
+    Publish(Box<Publish>),
+    /// A replica wants to follow a room owned here.
+    Attach(Box<Attach>),
+}
+
+/// A comment on its way to the room's owner.
+#[derive(Debug)]
+pub struct Publish {
+    /// The room.
+    pub room: RoomId,
+    /// Who hears of its fate.
+    pub reply: ReplyTo,
+    /// Who wrote it.
+    pub user: Arc<Author>,
+    /// What was written.
+    pub send: OwnedSend,
+}
+
+/// A [`Send`] that outlives its frame.
+#[derive(Debug)]
+pub struct OwnedSend {
+    id: Box<str>,
+    text: Box<str>,
+    mode: Mode,
+    color: u32,
+    size: u8,
+    stream_ms: Option<u64>,
+}
+
+impl From<&Send<'_>> for OwnedSend {
+    fn from(send: &Send<'_>) -> Self {
+        Self {
+            id: send.id.into(),
+            text: send.text.into(),
+            mode: send.mode,
+            color: send.color,
+            size: send.size,
+            stream_ms: send.stream_ms,
+        }
+    }
+}
+
+impl OwnedSend {
+    /// The borrowed form that an owner takes.
+    pub fn as_send(&self) -> Send<'_> {
+        Send {
+            id: &self.id,
+            text: &self.text,
+            mode: self.mode,
+            color: self.color,
+            size: self.size,
+            stream_ms: self.stream_ms,
+            traceparent: "",
+        }
+    }
+}
+
+/// A link to be: from the room's owner to a worker with members.
+#[derive(Debug)]
+pub struct Attach {
+    /// The room.
+    pub room: RoomId,
+    /// The follower's end.
+    pub link: Link,
+}
+
+/// The owner's end of a link: where to say that there is news. Where the follower stands is the
+/// follower's own cursor into the owner's chain.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The follower.
+    pub worker: u16,
+    /// The room's index there.
+    pub room: u32,
+    /// Counts the follower's attachments, so that a late word is known as such.
+    pub generation: u32,
+    /// Whether a token for this link lies in the follower's mailbox: at most one does.
+    pub dirty: Arc<AtomicBool>,
+}
+
+/// What must arrive: never refused, retried where a ring is full.
+#[derive(Debug)]
+pub enum Control {
+    /// A link's chain has grown.
+    Dirty {
+        /// The room's index at the follower.
+        room: u32,
+        /// The attachment meant.
+        generation: u32,
+    },
+    /// The answer to [`Request::Attach`].
+    Attached(Box<Attached>),
+    /// A follower is gone.
+    Detach {
+        /// The room.
+        room: RoomId,
+        /// The follower.
+        worker: u16,
+        /// The attachment meant.
+        generation: u32,
+    },
+    /// Fates of publishes, one message a turn and worker.
+    Replies(Box<[Reply]>),
+    /// A connection whose room is owned here, or spread to here.
+    Adopt(Box<Arrival>),
+    /// How a follower's passes go, once a second.
+    Tick {
+        /// The room.
+        room: RoomId,
+        /// The follower.
+        worker: u16,
+        /// Its tick, microseconds; 0: passes run at once.
+        tick_us: u32,
+    },
+}
+
+/// What a new follower starts from.
+#[derive(Debug)]
+pub struct Attached {
+    /// The room's index at the follower.
+    pub room: u32,
+    /// The attachment meant.
+    pub generation: u32,
+    /// What the owner's log holds.
+    pub backlog: Vec<Arc<Batch>>,
+    /// The chain's live end.
+    pub tail: Arc<Batch>,
+}
+
+/// The fate of one publish.
+#[derive(Debug)]
+pub struct Reply {
+    /// Who hears of it.
+    pub session: SessionRef,
+    /// The client's id.
+    pub id: Box<str>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Taken.
+    Accepted {
+        /// Its number.
+        seq: u64,
+    },
+    /// Not taken.
+    Refused(Refusal),
+    /// Shown, but the store failed for good.
+    NotStored {
+        /// Its number.
+        seq: u64,
+    },
+}
+
+// A slot of a ring is 64 bytes with its stamp.
+const _: () = assert!(size_of::<Control>() <= 40 && size_of::<Request>() <= 40);

@@ -1,0 +1,432 @@
+//! A worker: one thread, one current-thread runtime, its own listener, sessions and rooms.
+//!
+//! The worker is the root future of its runtime; rooms and sessions are never tasks. tokio carries what
+//! is rare (HTTP, handshakes, timers); an open session lives in the slab under the worker's own epoll
+//! set. Each turn is made of time-boxed phases, so that a giant room's pass, a flood of input and a
+//! full mailbox each get their share and no more. Nothing is shared with other workers but mailboxes,
+//! the chains of batches, and the room directory at joins.
+
+mod fanout;
+mod input;
+mod membership;
+pub mod message;
+mod output;
+mod ownership;
+pub mod poller;
+pub mod rooms;
+pub mod session;
+pub mod slab;
+
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bumpalo::Bump;
+use danmaku_mailbox::{Message, Receiver};
+use danmaku_room::Now;
+use danmaku_room::form::Encoder;
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::websocket::deflate::Inflater;
+use tokio::sync::Notify;
+
+use crate::config::Config;
+use crate::ingress::arrival::Arrival;
+use crate::ingress::http::Front;
+use crate::observe::cells::Cells;
+use crate::wiring::{Bell, Post, Shared};
+use message::{Control, Reply, Request};
+use poller::{Poller, Ready};
+use rooms::Rooms;
+use slab::Slab;
+
+/// Time for the mailbox in one turn, microseconds.
+const MAILBOX_US: u64 = 500;
+/// Time for passes in one turn, microseconds.
+const PASSES_US: u64 = 2_000;
+/// Connections accepted in one turn.
+const ACCEPTS: usize = 16;
+/// How often slow readers, silent peers and aged rooms are looked for, microseconds.
+const SWEEP_US: u64 = 100_000;
+/// Bytes of the shared read buffer; also about what one session may send in one turn.
+const READ_BUFFER: usize = 64 << 10;
+
+/// What sessions share for reading: one of each per worker.
+struct Codec {
+    buffer: Box<[u8]>,
+    inflater: Inflater,
+    arena: Bump,
+}
+
+impl Codec {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            inflater: Inflater::new(),
+            arena: Bump::with_capacity(8 << 10),
+        })
+    }
+}
+
+/// Connections that have finished their handshake, on their way from the HTTP tasks to the worker.
+#[derive(Default)]
+pub struct Inbox {
+    arrivals: RefCell<Vec<Arrival>>,
+    notify: Notify,
+}
+
+impl Inbox {
+    /// Hands a connection over.
+    pub fn put(&self, arrival: Arrival) {
+        self.arrivals.borrow_mut().push(arrival);
+        self.notify.notify_one();
+    }
+
+    fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrivals.borrow_mut())
+    }
+}
+
+/// The worker's state.
+pub struct Worker {
+    index: u16,
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    cells: Arc<Cells>,
+    poller: Poller,
+    bell: Arc<OwnedFd>,
+    listener: Option<TcpListener>,
+    mailbox: Receiver<Control, Request, Bell>,
+    inbox: Rc<Inbox>,
+    front: Rc<Front>,
+    slab: Slab,
+    rooms: Rooms,
+    encoder: Encoder,
+    codec: Option<Box<Codec>>,
+    started: Instant,
+    now: Now,
+    events: Vec<Ready>,
+    accepting: bool,
+    /// Sessions with more input than their turn took.
+    ready: Vec<slab::SessionRef>,
+    /// Sessions with an outbox to flush.
+    queued: Vec<slab::SessionRef>,
+    /// Sessions whose close frame is out, with the time at which they go anyway.
+    closing: Vec<(slab::SessionRef, u64)>,
+    /// Rooms whose owner has something to seal, append or tell.
+    touched: Vec<u32>,
+    /// Rooms with something for a pass.
+    dirty: Vec<u32>,
+    /// Fates for sessions of other workers, by worker.
+    replies: Vec<Vec<Reply>>,
+    /// Must-arrive messages that found a ring full, by worker.
+    waiting: Vec<std::collections::VecDeque<Control>>,
+    tail_bytes: usize,
+    swept_us: u64,
+    second: u32,
+    stopping: bool,
+}
+
+/// What a worker is made from.
+pub struct Parts {
+    /// Its number.
+    pub index: u16,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// What workers share.
+    pub shared: Arc<Shared>,
+    /// Its cells.
+    pub cells: Arc<Cells>,
+    /// Its listener, non-blocking.
+    pub listener: TcpListener,
+    /// Its mailbox.
+    pub mailbox: Receiver<Control, Request, Bell>,
+    /// The bell that others ring.
+    pub bell: Bell,
+}
+
+/// Runs a worker on the present thread until it is told to stop.
+///
+/// # Errors
+/// When the system refuses what a worker cannot do without.
+pub fn run(parts: Parts) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(8).build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let mut worker = Worker::new(parts)?;
+        worker.work().await
+    })
+}
+
+impl Worker {
+    fn new(parts: Parts) -> io::Result<Self> {
+        let Parts { index, config, shared, cells, listener, mailbox, bell } = parts;
+        let poller = Poller::new()?;
+        poller.add_listener(&listener)?;
+        let fd = Arc::new(poller.add_bell()?);
+        bell.hang(Arc::clone(&fd));
+        let inbox = Rc::new(Inbox::default());
+        let front = Rc::new(Front::new(Arc::clone(&config), Arc::clone(&cells), Rc::clone(&inbox)));
+        let (workers, shared_started) = (shared.post.len(), shared.started);
+        Ok(Self {
+            index,
+            encoder: Encoder::new(config.deflate.unwrap_or(1)),
+            config,
+            shared,
+            cells,
+            poller,
+            bell: fd,
+            listener: Some(listener),
+            mailbox,
+            inbox,
+            front,
+            slab: Slab::default(),
+            rooms: Rooms::default(),
+            codec: Some(Codec::new()),
+            started: shared_started,
+            now: Now::default(),
+            events: Vec::with_capacity(256),
+            accepting: false,
+            ready: Vec::new(),
+            queued: Vec::new(),
+            closing: Vec::new(),
+            touched: Vec::new(),
+            dirty: Vec::new(),
+            replies: (0..workers).map(|_| Vec::new()).collect(),
+            waiting: (0..workers).map(|_| std::collections::VecDeque::new()).collect(),
+            tail_bytes: 0,
+            swept_us: 0,
+            second: 0,
+            stopping: false,
+        })
+    }
+
+    fn tick_clock(&mut self) {
+        self.now.us = self.elapsed_us();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.now.wall_ms = u64::try_from(wall.as_millis()).unwrap_or(0);
+    }
+
+    /// Microseconds since the server started, the same on all workers, plus one second: 0 means "never" in several places.
+    fn elapsed_us(&self) -> u64 {
+        1_000_000 + u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX >> 1)
+    }
+
+    async fn work(&mut self) -> io::Result<()> {
+        loop {
+            self.tick_clock();
+            let busy = self.turn()?;
+            if self.stopping && self.slab.is_empty() {
+                return Ok(());
+            }
+            if busy {
+                tokio::task::yield_now().await;
+            } else if self.mailbox.prepare_sleep() {
+                if !self.store_has_news() {
+                    self.sleep().await?;
+                }
+                self.mailbox.awake();
+            }
+        }
+    }
+
+    /// One turn of all phases. Whether there is more to do at once.
+    fn turn(&mut self) -> io::Result<bool> {
+        let mut busy = self.take_mail();
+        busy |= self.take_events()?;
+        self.take_arrivals();
+        self.turn_owners();
+        busy |= self.turn_passes();
+        self.flush_queued();
+        self.post_replies();
+        self.sweep();
+        self.accept();
+        if self.shared.stopping.load(Ordering::Acquire) && !self.stopping {
+            self.stop();
+        }
+        Ok(busy || !self.ready.is_empty() || self.accepting)
+    }
+
+    fn take_mail(&mut self) -> bool {
+        let until = self.now.us + MAILBOX_US;
+        let mut taken = 0u64;
+        let more = loop {
+            let Some(message) = self.mailbox.pop() else { break false };
+            taken += 1;
+            match message {
+                Message::Control(control) => self.take_control(control),
+                Message::Vip(request) | Message::Normal(request) => self.take_request(request),
+            }
+            if taken.is_multiple_of(32) && self.elapsed_us() > until {
+                break true;
+            }
+        };
+        if taken > 0 {
+            self.cells.mailbox_taken.add(taken);
+        }
+        if !more {
+            self.mailbox.drained(self.now.us);
+        }
+        more
+    }
+
+    fn take_control(&mut self, control: Control) {
+        match control {
+            Control::Dirty { room, generation } => self.follow_chain(room, Some(generation)),
+            Control::Attached(attached) => self.attached(*attached),
+            Control::Detach { room, worker, generation } => self.detach_link(&room, worker, generation),
+            Control::Replies(replies) => {
+                for reply in replies {
+                    self.tell_fate(&reply);
+                }
+            }
+            Control::Adopt(arrival) => self.adopt(*arrival),
+            Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
+        }
+    }
+
+    fn take_request(&mut self, request: Request) {
+        match request {
+            Request::Publish(publish) => self.publish_from_afar(*publish),
+            Request::Attach(attach) => self.attach_link(&attach.room, attach.link),
+        }
+    }
+
+    fn take_events(&mut self) -> io::Result<bool> {
+        let mut events = std::mem::take(&mut self.events);
+        self.poller.poll(&mut events)?;
+        let any = !events.is_empty();
+        let ready = std::mem::take(&mut self.ready);
+        for event in events.drain(..) {
+            match event {
+                Ready::Listener => self.accepting = true,
+                Ready::Bell => poller::hush(&self.bell),
+                Ready::Session { session, readable, writable, hup } => {
+                    if writable && let Some(slot) = self.slab.live(session) {
+                        self.writable(slot);
+                    }
+                    if readable && let Some(slot) = self.slab.live(session) {
+                        self.guarded_read(slot, hup);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        for session in ready {
+            if let Some(slot) = self.slab.live(session) {
+                self.slab.hot(slot).flags.clear(session::Flags::READY);
+                self.guarded_read(slot, false);
+            }
+        }
+        Ok(any)
+    }
+
+    fn take_arrivals(&mut self) {
+        for arrival in self.inbox.take() {
+            self.place(arrival);
+        }
+    }
+
+    fn accept(&mut self) {
+        if !std::mem::take(&mut self.accepting) || self.stopping {
+            return;
+        }
+        let Some(listener) = &self.listener else { return };
+        for _ in 0..ACCEPTS {
+            match listener.accept() {
+                Ok((socket, peer)) => {
+                    self.cells.connections_accepted.add(1);
+                    self.front.greet(socket, peer);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Out of descriptors or memory: the listener stays ready, so it is tried again.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    return;
+                }
+            }
+        }
+        self.accepting = true;
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        if let Some(listener) = self.listener.take() {
+            self.poller.remove_listener(&listener);
+        }
+        for slot in 0..self.slab.slots() {
+            if self.slab.occupied(slot) {
+                self.end(slot, DisconnectCode::Restart);
+            }
+        }
+    }
+
+    /// Sleeps until there is an event, an arrival, a word from another worker or a deadline.
+    async fn sleep(&mut self) -> io::Result<()> {
+        let due = self.next_due_us();
+        let wait = Duration::from_micros(due.saturating_sub(self.elapsed_us()));
+        if wait.is_zero() {
+            tokio::task::yield_now().await;
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            ready = self.poller.wait() => ready,
+            () = self.inbox.notify.notified() => Ok(()),
+            () = tokio::time::sleep(wait) => Ok(()),
+        }
+    }
+
+    /// When the next phase has something to do though nothing comes in, microseconds.
+    fn next_due_us(&mut self) -> u64 {
+        let sweep = if self.slab.is_empty() && self.rooms.is_empty() { 10 * SWEEP_US } else { SWEEP_US };
+        let mut due = self.swept_us + sweep;
+        for room in self.touched.clone() {
+            due = due.min(self.owner_due_us(room));
+        }
+        for i in 0..self.dirty.len() {
+            let room = self.dirty[i];
+            if let Some(pass_due) = self.rooms.get(room).view.pass_due_us() {
+                due = due.min(pass_due);
+            }
+        }
+        due
+    }
+
+    /// Sends a message that must arrive, in order with those before it.
+    fn post_control(&mut self, worker: u16, control: Control) {
+        let queue = &mut self.waiting[usize::from(worker)];
+        let control = if queue.is_empty() {
+            match self.shared.post[usize::from(worker)].control(control, 64, self.now.us) {
+                Ok(()) => return,
+                Err(full) => full.item,
+            }
+        } else {
+            control
+        };
+        queue.push_back(control);
+    }
+
+    fn post_waiting(&mut self) {
+        let mut left = 0;
+        for (worker, queue) in self.waiting.iter_mut().enumerate() {
+            while let Some(control) = queue.pop_front() {
+                if let Err(full) = self.shared.post[worker].control(control, 64, self.now.us) {
+                    queue.push_front(full.item);
+                    break;
+                }
+            }
+            left += queue.len() as u64;
+        }
+        self.cells.control_waiting.set(left);
+    }
+
+    fn post(&self, worker: u16) -> &Post {
+        &self.shared.post[usize::from(worker)]
+    }
+}

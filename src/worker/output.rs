@@ -1,0 +1,379 @@
+//! From messages to a socket, one session at a time; and how a session ends.
+//!
+//! The order per session: the rest of a half-written frame, then the outbox, then the shared batches.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use danmaku_room::form::Encoding;
+use danmaku_room::replica::Cursor;
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::Tier;
+use danmaku_wire::native::{Ack, AckState, ErrorCode, ErrorMessage, Gap, ServerMessage};
+use danmaku_wire::websocket::frame;
+
+use super::Worker;
+use super::message::{Outcome, Reply};
+use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
+use crate::egress::{Offer, offer_plain};
+
+/// How much a session may be brought forward in one go, bytes.
+pub(super) const RUN_BYTES_MAX: usize = 256 << 10;
+/// How long a closed session may take to go, microseconds.
+const CLOSING_US: u64 = 2_000_000;
+
+/// What came of flushing an outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// It is empty.
+    Empty,
+    /// The socket is full.
+    Blocked,
+    /// The connection is gone.
+    Gone,
+}
+
+/// Offers what is in the outbox. The caller has seen to it that no shared frame is half-written.
+pub(super) fn flush_outbox(hot: &mut Hot, cold: &mut Cold, now_us: u64, sent: &mut u64) -> Flushed {
+    let Some(outbox) = &mut cold.outbox else { return Flushed::Empty };
+    let Some(fd) = &hot.fd else { return Flushed::Gone };
+    let bytes = &outbox.bytes[outbox.sent..];
+    match offer_plain(fd, bytes) {
+        Offer::Gone => Flushed::Gone,
+        Offer::Accepted(n) if n == bytes.len() => {
+            *sent += n as u64;
+            cold.outbox = None;
+            hot.flags.set(Flags::ACTIVE);
+            Flushed::Empty
+        }
+        Offer::Accepted(n) => {
+            *sent += n as u64;
+            outbox.sent += n;
+            block(hot, cold, n > 0, now_us);
+            Flushed::Blocked
+        }
+    }
+}
+
+/// Takes a session out of passes until its socket is writable. The grace counts from the first offer
+/// that was not taken whole and starts again with every byte that is.
+pub(super) fn block(hot: &mut Hot, cold: &mut Cold, progress: bool, now_us: u64) {
+    hot.flags.set(Flags::BLOCKED);
+    if progress || cold.blocked_us == 0 {
+        cold.blocked_us = now_us;
+    }
+}
+
+impl Worker {
+    /// Appends to a session's outbox and sees that it is flushed this turn.
+    pub(super) fn outbox(&mut self, slot: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        let (hot, cold) = self.slab.both(slot);
+        if hot.flags.any(Flags::CLOSING) {
+            return;
+        }
+        write(&mut cold.outbox.get_or_insert_default().bytes);
+        if !hot.flags.any(Flags::QUEUED) {
+            hot.flags.set(Flags::QUEUED);
+            let session = self.slab.reference(slot);
+            self.queued.push(session);
+        }
+    }
+
+    /// Tells one session something.
+    pub(super) fn tell(&mut self, slot: u32, message: &ServerMessage<'_>) {
+        let encoding = self.slab.cold(slot).encoding;
+        let mut bytes = Vec::new();
+        self.encoder.control(message, encoding, &mut bytes);
+        self.outbox(slot, |out| out.extend_from_slice(&bytes));
+    }
+
+    /// Tells a session what became of its publish.
+    pub(super) fn tell_fate(&mut self, reply: &Reply) {
+        let Some(slot) = self.slab.live(reply.session) else { return };
+        let id = (!reply.id.is_empty()).then_some(&*reply.id);
+        match reply.outcome {
+            Outcome::Accepted { seq } => {
+                let ack = Ack { id: &reply.id, state: AckState::Accepted, seq: Some(seq), epoch: None };
+                self.tell(slot, &ServerMessage::Ack(ack));
+            }
+            Outcome::Refused(refusal) => {
+                self.cells.refuse(refusal.code);
+                let error = ErrorMessage {
+                    retry_after_ms: refusal.retry_after_ms,
+                    ..ErrorMessage::new(id, refusal.code)
+                };
+                self.tell(slot, &ServerMessage::Error(error));
+            }
+            Outcome::NotStored { seq } => {
+                self.cells.refuse(ErrorCode::NotStored);
+                let error = ErrorMessage {
+                    seq: Some(seq),
+                    shown: true,
+                    ..ErrorMessage::new(id, ErrorCode::NotStored)
+                };
+                self.tell(slot, &ServerMessage::Error(error));
+            }
+        }
+    }
+
+    pub(super) fn flush_queued(&mut self) {
+        let mut queued = std::mem::take(&mut self.queued);
+        for session in queued.drain(..) {
+            if let Some(slot) = self.slab.live(session) {
+                self.slab.hot(slot).flags.clear(Flags::QUEUED);
+                if !self.slab.hot(slot).flags.any(Flags::BLOCKED) {
+                    self.flush(slot);
+                }
+            }
+        }
+        // What was queued meanwhile (nothing, as a rule) keeps its place in the next turn.
+        if self.queued.is_empty() {
+            self.queued = queued;
+        }
+    }
+
+    /// The socket has room again.
+    pub(super) fn writable(&mut self, slot: u32) {
+        let hot = self.slab.hot(slot);
+        if hot.flags.any(Flags::BLOCKED) {
+            hot.flags.clear(Flags::BLOCKED);
+            self.flush(slot);
+        }
+    }
+
+    /// Brings one session as far forward as its socket takes it.
+    pub(super) fn flush(&mut self, slot: u32) {
+        let mut sent = 0;
+        let gone = self.flush_counted(slot, &mut sent);
+        self.cells.bytes_sent.add(sent);
+        if gone {
+            return self.gone(slot, DisconnectCode::Normal);
+        }
+        let (hot, cold) = self.slab.both(slot);
+        if !hot.flags.any(Flags::BLOCKED) {
+            cold.blocked_us = 0;
+            if hot.flags.any(Flags::CLOSING) {
+                return self.shut(slot);
+            }
+            self.resume_input(slot);
+        } else if hot.room != NOWHERE && !hot.flags.any(Flags::LISTED) {
+            hot.flags.set(Flags::LISTED);
+            self.cells.blocked.add(1);
+            self.rooms.get(hot.room).view.blocked.push(slot);
+        }
+    }
+
+    /// The steps of a flush; whether the connection is gone.
+    fn flush_counted(&mut self, slot: u32, sent: &mut u64) -> bool {
+        loop {
+            let (hot, cold) = self.slab.both(slot);
+            // A half-written shared frame goes first, then the outbox, then whole batches.
+            if hot.cursor.offset == 0 {
+                let tail = cold.outbox.as_ref().map_or(0, |o| o.tail);
+                self.cells.writes.add(u64::from(cold.outbox.is_some()));
+                let flushed = flush_outbox(hot, cold, self.now.us, sent);
+                if cold.outbox.is_none() {
+                    self.tail_bytes -= tail;
+                }
+                match flushed {
+                    Flushed::Empty => {}
+                    Flushed::Blocked => return false,
+                    Flushed::Gone => return true,
+                }
+            }
+            let frame_due = hot.cursor.offset > 0;
+            // A paused viewer still gets the rest of a frame that was begun.
+            let paused = hot.flags.any(Flags::PAUSED) && !frame_due;
+            if hot.room == NOWHERE || hot.flags.any(Flags::ATTACHING) || paused {
+                return false;
+            }
+            let view = &mut self.rooms.get(hot.room).view;
+            let Some(replica) = view.replica() else { return false };
+            let key = cold.key(hot.flags);
+            if replica.lapped(hot.cursor) {
+                self.tell_gap(slot);
+                continue;
+            }
+            let bytes_max = if frame_due && cold.outbox.is_some() { 0 } else { RUN_BYTES_MAX };
+            let Some(run) = replica.run(hot.cursor.seq, key, bytes_max, &[], &mut self.encoder) else {
+                return false;
+            };
+            let offset = hot.cursor.offset as usize;
+            let Some(fd) = &hot.fd else { return true };
+            let bytes = &run.bytes()[offset..];
+            self.cells.writes.add(1);
+            match offer_plain(fd, bytes) {
+                Offer::Gone => return true,
+                Offer::Accepted(n) => {
+                    *sent += n as u64;
+                    hot.cursor = run.cursor_at(offset + n);
+                    self.cells.delivered.add(hot.cursor.seq - run.start);
+                    hot.flags.set(Flags::ACTIVE);
+                    if n < bytes.len() {
+                        block(hot, cold, n > 0, self.now.us);
+                        return false;
+                    }
+                    cold.blocked_us = 0;
+                }
+            }
+        }
+    }
+
+    /// Tells a lapped session what it will not get, and moves it to the live head. The numbers are made
+    /// now, when they are written: made earlier they would be out of date.
+    pub(super) fn tell_gap(&mut self, slot: u32) {
+        let (hot, cold) = self.slab.both(slot);
+        let view = &self.rooms.get(hot.room).view;
+        let Some(replica) = view.replica() else { return };
+        let (from, to) = (hot.cursor.seq, replica.head());
+        let reason = if cold.blocked_us > 0 { "slow_consumer" } else { "paused" };
+        let gap = Gap { epoch: None, from, to, reason };
+        hot.cursor = replica.live();
+        self.cells.gaps.add(1);
+        self.cells.gap_entries.add(to + 1 - from);
+        self.tell(slot, &ServerMessage::Gap(gap));
+    }
+
+    /// Keeps what is left of a half-written frame for the session alone, so that its batch may go or its
+    /// form change.
+    pub(super) fn keep_tail(&mut self, slot: u32) {
+        let (hot, cold) = self.slab.both(slot);
+        if hot.cursor.offset == 0 || hot.room == NOWHERE {
+            return;
+        }
+        let Some(replica) = self.rooms.get(hot.room).view.replica() else { return };
+        let Some((rest, cursor)) = replica.rest_of_frame(hot.cursor, cold.key(hot.flags), &mut self.encoder)
+        else {
+            return;
+        };
+        hot.cursor = cursor;
+        put_tail(cold, &rest);
+        self.tail_bytes += rest.len();
+        self.cells.tail_bytes.set(self.tail_bytes as u64);
+    }
+
+    pub(super) fn change_tier(&mut self, slot: u32, tier: Tier) {
+        self.keep_tail(slot);
+        let room = self.slab.hot(slot).room;
+        let listed = self.slab.hot(slot).member != NOWHERE;
+        let view = &mut self.rooms.get(room).view;
+        view.delist(&mut self.slab, slot);
+        self.slab.cold(slot).tier = tier;
+        if listed {
+            view.enlist(&mut self.slab, slot);
+        }
+    }
+
+    /// Ends a session with a code: it leaves its room at once, the close frame goes out behind what is
+    /// half-written, our side is shut, and the socket closes when the peer has read so far.
+    pub(super) fn end(&mut self, slot: u32, code: DisconnectCode) {
+        self.end_with(slot, code, |out| frame::close(out, code));
+    }
+
+    /// Answers a peer's close with its own code.
+    pub(super) fn answer_close(&mut self, slot: u32, code: Option<u16>) {
+        self.end_with(slot, DisconnectCode::Normal, |out| frame::close_echo(out, code));
+    }
+
+    fn end_with(&mut self, slot: u32, code: DisconnectCode, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.slab.hot(slot).flags.any(Flags::CLOSING) {
+            return;
+        }
+        self.keep_tail(slot);
+        self.leave(slot);
+        self.cells.close(code);
+        let (hot, cold) = self.slab.both(slot);
+        if cold.encoding != Encoding::Sse {
+            write(&mut cold.outbox.get_or_insert_default().bytes);
+        }
+        hot.flags.set(Flags::CLOSING);
+        let session = self.slab.reference(slot);
+        self.closing.push((session, self.now.us + CLOSING_US));
+        if !self.slab.hot(slot).flags.any(Flags::BLOCKED) {
+            self.flush(slot);
+        }
+    }
+
+    /// Everything is out: our side is shut, so that the close frame arrives before the end does.
+    fn shut(&mut self, slot: u32) {
+        let hot = self.slab.hot(slot);
+        if hot.flags.any(Flags::SHUT) {
+            return;
+        }
+        hot.flags.set(Flags::SHUT);
+        if let Some(fd) = &hot.fd {
+            let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+        }
+    }
+
+    /// A connection that is over for good: the slot is free at once.
+    pub(super) fn gone(&mut self, slot: u32, code: DisconnectCode) {
+        let closing = self.slab.hot(slot).flags.any(Flags::CLOSING);
+        if !closing {
+            self.leave(slot);
+            self.cells.close(code);
+        }
+        let (_, cold) = self.slab.remove(slot);
+        if let Some(outbox) = cold.outbox {
+            self.tail_bytes -= outbox.tail;
+            self.cells.tail_bytes.set(self.tail_bytes as u64);
+        }
+        self.cells.connections.set(self.slab.len() as u64);
+    }
+
+    /// A connection that would not take its close frame: reset, so that no orphan keeps kernel buffers.
+    pub(super) fn reset(&mut self, slot: u32, code: DisconnectCode) {
+        if let Some(fd) = self.slab.hot(slot).fd.as_ref().and_then(|fd| fd.try_clone().ok()) {
+            let stream = TcpStream::from(fd);
+            let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        }
+        self.gone(slot, code);
+    }
+
+    /// A session that took nothing for the whole grace: 4008 if that can still be queued, else a reset.
+    pub(super) fn end_slow(&mut self, slot: u32) {
+        self.cells.slow_consumers.add(1);
+        let (hot, cold) = self.slab.both(slot);
+        let at_border =
+            hot.cursor.offset == 0 && cold.outbox.as_ref().is_none_or(|o| o.sent == 0 && o.tail == 0);
+        if at_border && let Some(fd) = &hot.fd {
+            let mut close = Vec::new();
+            frame::close(&mut close, DisconnectCode::SlowConsumer);
+            if offer_plain(fd, &close) == Offer::Accepted(close.len()) {
+                cold.outbox = None;
+                hot.flags.clear(Flags::BLOCKED);
+                self.leave(slot);
+                self.cells.close(DisconnectCode::SlowConsumer);
+                self.slab.hot(slot).flags.set(Flags::CLOSING);
+                let session = self.slab.reference(slot);
+                self.closing.push((session, self.now.us + CLOSING_US));
+                return self.shut(slot);
+            }
+        }
+        self.reset(slot, DisconnectCode::SlowConsumer);
+    }
+
+    /// Looks for the session whose socket has been full for longest.
+    pub(super) fn longest_stuck(&mut self, slots: impl Iterator<Item = u32>) -> Option<u32> {
+        let mut longest: Option<(u64, u32)> = None;
+        for slot in slots {
+            let since = self.slab.cold(slot).blocked_us;
+            if since > 0 && longest.is_none_or(|(us, _)| since < us) {
+                longest = Some((since, slot));
+            }
+        }
+        longest.map(|(_, slot)| slot)
+    }
+}
+
+/// Puts the rest of a half-written frame in front of everything that is not half-written itself.
+pub(super) fn put_tail(cold: &mut Cold, rest: &[u8]) {
+    let outbox: &mut Outbox = cold.outbox.get_or_insert_default();
+    // With a shared frame half-written nothing of the outbox can have gone out.
+    debug_assert_eq!(outbox.sent, 0, "one frame at a time");
+    outbox.bytes.splice(0..0, rest.iter().copied());
+    outbox.tail += rest.len();
+}
+
+/// A cursor that is owed nothing in a room nobody has numbered yet.
+pub(super) const NOTHING_OWED: Cursor = Cursor { seq: 0, offset: 0 };

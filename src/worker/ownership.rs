@@ -1,0 +1,503 @@
+//! The rooms that this worker owns: publishes in, sealed batches and fates out; and the sweep that ages
+//! everything.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use danmaku_mailbox::Lane;
+use danmaku_room::admission::Refusal;
+use danmaku_room::owner::{Answer, Fate, Owner};
+use danmaku_room::store::{Progress, Promise, Waker};
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::native::{ErrorCode, Send};
+use danmaku_wire::websocket::frame::{self, Opcode};
+
+use super::message::{Attached, Control, Link, Outcome, Publish, Reply, ReplyTo, Request};
+use super::rooms::{ActiveOwner, Follow, OwnerState};
+use super::session::{Flags, NOWHERE};
+use super::{SWEEP_US, Worker};
+
+/// Followers that may wait for one owner to be loaded.
+const LOADING_WAITING_MAX: usize = 1_024;
+/// How long an owner without anything to do is kept, microseconds.
+const OWNER_IDLE_US: u64 = 30_000_000;
+
+impl Worker {
+    /// A viewer's comment, on its way to the room's owner.
+    pub(super) fn publish(&mut self, slot: u32, send: &Send<'_>) {
+        let room = self.slab.hot(slot).room;
+        if room == NOWHERE || self.slab.hot(slot).flags.any(Flags::ATTACHING) {
+            return self.refuse(slot, Some(send.id), ErrorCode::NotJoined);
+        }
+        let user = self.author(slot);
+        let reply = ReplyTo { worker: self.index, session: self.slab.reference(slot) };
+        let local = self.rooms.get(room);
+        if let Some(OwnerState::Active(active)) = &mut local.owner {
+            let fate = active.owner.publish(self.now, &user, send, || reply);
+            let outcome = self.outcome_of(room, fate);
+            if let Some(outcome) = outcome {
+                self.tell_fate(&Reply { session: reply.session, id: send.id.into(), outcome });
+            }
+            return;
+        }
+        let owner = *self.shared.ring.owner(local.id.as_str().as_bytes());
+        let publish = Publish { room: local.id.clone(), reply, user, send: send.into() };
+        let request = Request::Publish(Box::new(publish));
+        if owner == self.index
+            || self.post(owner).normal(request, 256 + send.text.len(), self.now.us).is_err()
+        {
+            self.cells.mailbox_refused.add(1);
+            let outcome = Outcome::Refused(Refusal::until(ErrorCode::Overloaded, 500_000));
+            self.tell_fate(&Reply { session: reply.session, id: send.id.into(), outcome });
+        }
+    }
+
+    /// A comment that came through another worker.
+    pub(super) fn publish_from_afar(&mut self, publish: Publish) {
+        let Publish { room, reply, user, send } = publish;
+        let send = send.as_send();
+        let index = self.rooms.find(room.as_str());
+        let outcome = match index.map(|i| (i, &mut self.rooms.get(i).owner)) {
+            Some((index, Some(OwnerState::Active(active)))) => {
+                let fate = active.owner.publish(self.now, &user, &send, || reply);
+                self.outcome_of(index, fate)
+            }
+            // Its link keeps an owner alive: this one is only now starting, or was lost and starts again.
+            _ => Some(Outcome::Refused(Refusal::until(ErrorCode::Unavailable, 500_000))),
+        };
+        if let Some(outcome) = outcome {
+            self.reply(reply, send.id.into(), outcome);
+        }
+    }
+
+    /// What is to be told at once of a publish's fate; sees that the owner is looked at this turn.
+    fn outcome_of(&mut self, room: u32, fate: Fate) -> Option<Outcome> {
+        match fate {
+            Fate::Refused(refusal) => Some(Outcome::Refused(refusal)),
+            Fate::Accepted { seq } => {
+                self.touch(room);
+                Some(Outcome::Accepted { seq })
+            }
+            Fate::Pending => {
+                self.touch(room);
+                None
+            }
+        }
+    }
+
+    fn reply(&mut self, to: ReplyTo, id: Box<str>, outcome: Outcome) {
+        let reply = Reply { session: to.session, id, outcome };
+        if to.worker == self.index {
+            self.tell_fate(&reply);
+        } else {
+            self.replies[usize::from(to.worker)].push(reply);
+        }
+    }
+
+    /// Sends the fates of this turn, one message per worker, and what found a ring full before.
+    pub(super) fn post_replies(&mut self) {
+        for worker in 0..self.replies.len() {
+            if !self.replies[worker].is_empty() {
+                let replies = std::mem::take(&mut self.replies[worker]).into_boxed_slice();
+                self.post_control(worker as u16, Control::Replies(replies));
+            }
+        }
+        self.post_waiting();
+    }
+
+    fn touch(&mut self, room: u32) {
+        if let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner
+            && !std::mem::replace(&mut active.touched, true)
+        {
+            self.touched.push(room);
+        }
+    }
+
+    /// A follower wants to attach; the owner is loaded if it is not there.
+    pub(super) fn attach_link(&mut self, room: &RoomId, link: Link) {
+        let index = self.open_room(room);
+        match &mut self.rooms.get(index).owner {
+            Some(OwnerState::Active(_)) => self.attach_now(index, link),
+            Some(OwnerState::Loading { waiting, .. }) => {
+                // Bounded by the workers: each asks once at a time.
+                if waiting.len() < LOADING_WAITING_MAX {
+                    waiting.push(link);
+                }
+            }
+            None => {
+                let promise = Promise::new(self.waker());
+                self.rooms.get(index).owner =
+                    Some(OwnerState::Loading { promise: Arc::clone(&promise), waiting: vec![link] });
+                self.shared.store.load(room, promise);
+                self.touched.push(index);
+                self.start_loaded(index);
+            }
+        }
+    }
+
+    /// Starts an owner whose room the store has told about.
+    fn start_loaded(&mut self, index: u32) {
+        let now = self.now;
+        let epoch = self.shared.mint_epoch();
+        let config = self.config.owner.clone();
+        let waker = self.waker();
+        let local = self.rooms.get(index);
+        let Some(OwnerState::Loading { promise, waiting }) = &mut local.owner else { return };
+        let Some(loaded) = promise.poll().cloned() else { return };
+        let waiting = std::mem::take(waiting);
+        let owner = Owner::start(local.id.clone(), epoch, loaded, config, now);
+        local.owner = Some(OwnerState::Active(Box::new(ActiveOwner {
+            owner,
+            progress: Progress::new(waker),
+            seen: (0, 0),
+            links: Vec::new(),
+            ticks_us: Vec::new(),
+            behind: false,
+            touched: false,
+        })));
+        for link in waiting {
+            self.attach_now(index, link);
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        let post = self.post(self.index).clone();
+        Arc::new(move || post.wake())
+    }
+
+    /// Whether the store has answered since the owners were looked at: to be asked between declaring the
+    /// sleep and sleeping.
+    pub(super) fn store_has_news(&mut self) -> bool {
+        let rooms = &mut self.rooms;
+        self.touched.iter().any(|room| match &rooms.get(*room).owner {
+            Some(OwnerState::Loading { promise, .. }) => promise.poll().is_some(),
+            Some(OwnerState::Active(active)) => {
+                active.seen != (active.progress.stored(), active.progress.failed())
+            }
+            None => false,
+        })
+    }
+
+    fn attach_now(&mut self, index: u32, link: Link) {
+        let now = self.now;
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(index).owner else { return };
+        if let Some(old) = active.links.iter().position(|l| l.worker == link.worker) {
+            active.links.swap_remove(old);
+            active.ticks_us.swap_remove(old);
+            active.owner.detach(now);
+        }
+        let (backlog, tail) = active.owner.attach(now);
+        let attached = Attached { room: link.room, generation: link.generation, backlog, tail };
+        let worker = link.worker;
+        active.links.push(link);
+        active.ticks_us.push(0);
+        // Attaching may have sealed what was open: everybody else hears of it this turn.
+        self.touch(index);
+        if worker == self.index {
+            self.attached(attached);
+        } else {
+            self.post_control(worker, Control::Attached(Box::new(attached)));
+        }
+    }
+
+    pub(super) fn detach_link(&mut self, room: &RoomId, worker: u16, generation: u32) {
+        let now = self.now;
+        let Some(index) = self.rooms.find(room.as_str()) else { return };
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(index).owner else { return };
+        let link = active.links.iter().position(|l| l.worker == worker && l.generation == generation);
+        if let Some(at) = link {
+            active.links.swap_remove(at);
+            active.ticks_us.swap_remove(at);
+            active.owner.detach(now);
+        }
+    }
+
+    pub(super) fn note_tick(&mut self, room: &RoomId, worker: u16, tick_us: u32) {
+        let Some(index) = self.rooms.find(room.as_str()) else { return };
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(index).owner else { return };
+        if let Some(at) = active.links.iter().position(|l| l.worker == worker) {
+            active.ticks_us[at] = tick_us;
+        }
+        let shortest = active.ticks_us.iter().copied().min().unwrap_or(0);
+        active.owner.set_tick(shortest.into());
+    }
+
+    /// Tells the owner how passes go here: at once where it is this worker's own, else once a second.
+    pub(super) fn note_own_tick(&mut self, index: u32) {
+        let local = self.rooms.get(index);
+        if matches!(local.owner, Some(OwnerState::Active(_))) {
+            let (room, tick) = (local.id.clone(), local.view.law.tick_us() as u32);
+            self.note_tick(&room, self.index, tick);
+        }
+    }
+
+    /// Looks at every owner that something happened to: appends, progress, seals, links.
+    pub(super) fn turn_owners(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        for room in touched {
+            if self.turn_owner(room) {
+                self.touched.push(room);
+            } else if let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner {
+                active.touched = false;
+            }
+        }
+    }
+
+    /// Whether the owner must be looked at again though nothing new happens to it.
+    fn turn_owner(&mut self, room: u32) -> bool {
+        if matches!(self.rooms.get(room).owner, Some(OwnerState::Loading { .. })) {
+            self.start_loaded(room);
+            return !matches!(self.rooms.get(room).owner, Some(OwnerState::Active(_)));
+        }
+        let now = self.now;
+        let store = Arc::clone(&self.shared.store);
+        let local = self.rooms.get(room);
+        let Some(OwnerState::Active(active)) = &mut local.owner else { return false };
+        active.owner.end_turn();
+        if let Some(append) = active.owner.take_append() {
+            self.cells.published.add(append.entries.len() as u64);
+            store.append(append, &active.progress);
+        }
+        let mut answers = Vec::new();
+        let progress = (active.progress.stored(), active.progress.failed());
+        if progress != active.seen {
+            active.seen = progress;
+            active.owner.progress(progress.0, progress.1, &mut answers);
+        }
+        let mut news = active.behind;
+        if active.owner.seal_due_us().is_some_and(|due| due <= now.us)
+            && let Some(batch) = active.owner.seal(now)
+        {
+            news = true;
+            self.cells.batches.add(1);
+            self.cells.batch_entries.add(batch.entries.len() as u64);
+            self.cells.batch_bytes.add(batch.bytes as u64);
+        }
+        let waits = active.owner.seal_due_us().is_some() || active.owner.unstored() > 0;
+        let behind = news && self.spread(room);
+        for Answer { reply, id, seq, stored } in answers {
+            let outcome = if stored { Outcome::Accepted { seq } } else { Outcome::NotStored { seq } };
+            self.reply(reply, id, outcome);
+        }
+        waits || behind
+    }
+
+    /// Tells every follower that the chain has grown. Whether one could not be told.
+    fn spread(&mut self, room: u32) -> bool {
+        let me = self.index;
+        let now_us = self.now.us;
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner else { return false };
+        let (mut behind, mut own) = (false, None);
+        for link in &active.links {
+            if link.worker == me {
+                own = Some(link.room);
+                continue;
+            }
+            // At most one token per link lies in a mailbox; whoever takes it clears the flag first.
+            if link.dirty.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            let token = Control::Dirty { room: link.room, generation: link.generation };
+            if self.shared.post[usize::from(link.worker)].control(token, 64, now_us).is_err() {
+                link.dirty.store(false, Ordering::Release);
+                behind = true;
+            }
+        }
+        active.behind = behind;
+        if let Some(own) = own {
+            self.follow_chain(own, None);
+        }
+        behind
+    }
+
+    /// When the owner wants to be looked at, microseconds.
+    pub(super) fn owner_due_us(&mut self, room: u32) -> u64 {
+        let retry = self.now.us + 1_000;
+        match &self.rooms.get(room).owner {
+            Some(OwnerState::Active(active)) if active.behind => retry,
+            Some(OwnerState::Active(active)) => active.owner.seal_due_us().unwrap_or(u64::MAX),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Ten times a second: slow readers, silent peers, closed sessions; once a second: rooms.
+    pub(super) fn sweep(&mut self) {
+        if self.now.us < self.swept_us + SWEEP_US {
+            return;
+        }
+        self.swept_us = self.now.us;
+        self.sweep_closing();
+        self.sweep_blocked();
+        let second = (self.now.us / 1_000_000) as u32;
+        if second != self.second {
+            self.second = second;
+            self.sweep_sessions();
+            self.sweep_rooms();
+        }
+        self.cells.rooms.set(self.rooms.len() as u64);
+        let (encoder, post) = (&self.encoder, self.post(self.index));
+        self.cells.forms_made.set(encoder.forms_made);
+        self.cells.form_bytes.set(encoder.form_bytes);
+        let depth =
+            [Lane::Control, Lane::Vip, Lane::Normal].into_iter().map(|lane| post.depth(lane) as u64).sum();
+        self.cells.mailbox_depth.set(depth);
+        let wakes = self.shared.bells[usize::from(self.index)].rung();
+        self.cells.wakes_sent.set(wakes);
+    }
+
+    fn sweep_closing(&mut self) {
+        let now_us = self.now.us;
+        let mut closing = std::mem::take(&mut self.closing);
+        closing.retain(|(session, until)| match self.slab.live(*session) {
+            Some(slot) if *until <= now_us || self.stopping && self.slab.hot(slot).flags.any(Flags::SHUT) => {
+                self.reset_or_close(slot);
+                false
+            }
+            live => live.is_some(),
+        });
+        self.closing.append(&mut closing);
+    }
+
+    fn reset_or_close(&mut self, slot: u32) {
+        if self.slab.hot(slot).flags.any(Flags::SHUT) {
+            self.gone(slot, DisconnectCode::Normal);
+        } else {
+            self.reset(slot, DisconnectCode::Normal);
+        }
+    }
+
+    fn sweep_blocked(&mut self) {
+        let deadline = self.now.us.saturating_sub(self.config.grace_us);
+        let mut blocked_now = 0;
+        for room in self.rooms.indices() {
+            let view = &mut self.rooms.get(room).view;
+            if view.blocked.is_empty() {
+                continue;
+            }
+            let slab = &mut self.slab;
+            view.blocked.retain(|slot| {
+                let hot = slab.hot(*slot);
+                let stays = hot.flags.any(Flags::BLOCKED);
+                if !stays {
+                    hot.flags.clear(Flags::LISTED);
+                }
+                stays
+            });
+            blocked_now += view.blocked.len() as u64;
+            let late: Vec<u32> =
+                view.blocked.iter().copied().filter(|s| slab.cold(*s).blocked_us <= deadline).collect();
+            for slot in late {
+                self.end_slow(slot);
+            }
+        }
+        self.cells.blocked_now.set(blocked_now);
+    }
+
+    /// Asks peers that have been silent, and lets go of those who did not answer.
+    fn sweep_sessions(&mut self) {
+        let (ping_after, pong_within) = (self.config.ping_after_s, self.config.pong_within_s);
+        for slot in 0..self.slab.slots() {
+            if !self.slab.occupied(slot) {
+                continue;
+            }
+            let hot = self.slab.hot(slot);
+            if hot.due_s > self.second || hot.flags.any(Flags::CLOSING) {
+                continue;
+            }
+            if hot.flags.any(Flags::ACTIVE) {
+                hot.flags.clear(Flags::ACTIVE);
+                hot.due_s = self.second + ping_after;
+            } else if hot.flags.any(Flags::PINGED) {
+                self.gone(slot, DisconnectCode::Normal);
+            } else {
+                hot.flags.set(Flags::PINGED);
+                hot.due_s = self.second + pong_within;
+                self.cells.pings_sent.add(1);
+                if hot.flags.any(Flags::SSE) {
+                    // An event stream cannot answer: a comment line finds out whether it is still there.
+                    hot.flags.clear(Flags::PINGED);
+                    hot.due_s = self.second + ping_after;
+                    self.outbox(slot, |out| out.extend_from_slice(b":\n\n"));
+                } else {
+                    self.outbox(slot, |out| frame::write(out, Opcode::Ping, false, b""));
+                }
+            }
+        }
+    }
+
+    fn sweep_rooms(&mut self) {
+        let now = self.now;
+        let (mut owned, mut unstored, mut tick_max) = (0, 0, 0);
+        for index in self.rooms.indices() {
+            let local = self.rooms.get(index);
+            tick_max = tick_max.max(local.view.law.tick_us());
+            if let Some(OwnerState::Active(active)) = &mut local.owner {
+                owned += 1;
+                unstored += active.owner.unstored() as u64;
+                active.owner.age(now);
+                if active.owner.idle() && now.us.saturating_sub(active.owner.active_us()) > OWNER_IDLE_US {
+                    local.owner = None;
+                }
+            }
+            let online = local.online.load(Ordering::Relaxed);
+            let view = &mut local.view;
+            if view.member_count > 0 {
+                if view.told_online != online {
+                    self.want_pass(index);
+                }
+                self.report_tick(index);
+                self.evict(index);
+            } else if matches!(view.follow, Follow::Active(_))
+                && view.empty_us.is_some_and(|since| now.us.saturating_sub(since) > self.config.linger_us)
+            {
+                self.unfollow(index);
+            } else {
+                self.evict(index);
+            }
+            let local = self.rooms.get(index);
+            let view = &local.view;
+            let unused =
+                view.member_count == 0 && matches!(view.follow, Follow::Not) && local.owner.is_none();
+            if unused && !self.touched.contains(&index) && !self.dirty.contains(&index) {
+                let id = local.id.clone();
+                self.rooms.remove(index);
+                self.shared.forget(&id);
+            }
+        }
+        self.cells.rooms_owned.set(owned);
+        self.cells.unstored.set(unstored);
+        self.cells.tick_us_max.set(tick_max);
+    }
+
+    fn report_tick(&mut self, index: u32) {
+        let local = self.rooms.get(index);
+        if local.owner.is_some() {
+            return;
+        }
+        let tick_us = local.view.law.tick_us() as u32;
+        let room = local.id.clone();
+        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        // Only news: a lost report is made good by the next.
+        let tick = Control::Tick { room, worker: self.index, tick_us };
+        let _ = self.post(owner).control(tick, 64, self.now.us);
+    }
+
+    /// Stops following a room in which nobody is left.
+    fn unfollow(&mut self, index: u32) {
+        let me = self.index;
+        let local = self.rooms.get(index);
+        local.view.follow = Follow::Not;
+        local.view.pass = None;
+        local.view.dirty = false;
+        local.view.snapshot = None;
+        let (room, generation) = (local.id.clone(), local.view.generation);
+        self.dirty.retain(|r| *r != index);
+        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        if owner == me {
+            self.detach_link(&room, me, generation);
+        } else {
+            self.post_control(owner, Control::Detach { room, worker: me, generation });
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The state of one open connection: no task, no future, no buffer while it is idle.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use danmaku_room::form::{Encoding, FormKey};
+use danmaku_room::replica::Cursor;
+use danmaku_wire::entry::{Author, Tier};
+use danmaku_wire::websocket::decoder::Decoder;
+
+/// No room.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// What can be true of a session at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// The socket took less than it was offered: nothing is offered until it is writable.
+    pub const BLOCKED: Self = Self(1);
+    /// The outbox is full: the socket is not read.
+    pub const UNREAD: Self = Self(1 << 1);
+    /// A close frame is queued or sent: no input is heeded.
+    pub const CLOSING: Self = Self(1 << 2);
+    /// The viewer's tab is hidden: no batches.
+    pub const PAUSED: Self = Self(1 << 3);
+    /// Something was read or written since the last sweep.
+    pub const ACTIVE: Self = Self(1 << 4);
+    /// A ping is out and nothing has come since.
+    pub const PINGED: Self = Self(1 << 5);
+    /// In the list of sessions with an outbox to flush.
+    pub const QUEUED: Self = Self(1 << 6);
+    /// Waits for its room's replica.
+    pub const ATTACHING: Self = Self(1 << 7);
+    /// The peer shut down its side, or the close frame is out and ours is shut.
+    pub const SHUT: Self = Self(1 << 8);
+    /// In the list of sessions with more input than a turn takes.
+    pub const READY: Self = Self(1 << 9);
+    /// Deflate was negotiated.
+    pub const DEFLATE: Self = Self(1 << 10);
+    /// An event stream: nothing it sends has a meaning.
+    pub const SSE: Self = Self(1 << 11);
+    /// No snapshot is wanted at joins.
+    pub const NO_SNAPSHOT: Self = Self(1 << 12);
+    /// In its room's list of blocked members.
+    pub const LISTED: Self = Self(1 << 13);
+
+    /// Any of these keeps a session out of passes.
+    pub const NO_PASS: Self = Self(Self::BLOCKED.0 | Self::CLOSING.0 | Self::PAUSED.0 | Self::ATTACHING.0);
+
+    /// Whether any of `other` is set.
+    #[inline]
+    pub const fn any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Sets all of `other`.
+    #[inline]
+    pub const fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Clears all of `other`.
+    #[inline]
+    pub const fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
+}
+
+/// What every pass touches.
+#[derive(Debug)]
+pub struct Hot {
+    /// The socket; `None` in a vacant slot.
+    pub fd: Option<OwnedFd>,
+    /// State bits.
+    pub flags: Flags,
+    /// What the session is owed next.
+    pub cursor: Cursor,
+    /// Local index of the room, or [`NOWHERE`].
+    pub room: u32,
+    /// Place in the room's member list of this form, or [`NOWHERE`].
+    pub member: u32,
+    /// Counts the uses of the slot.
+    pub generation: u32,
+    /// Second at which the sweep looks at the session again.
+    pub due_s: u32,
+}
+
+impl Hot {
+    /// An empty slot.
+    pub const fn vacant() -> Self {
+        Self {
+            fd: None,
+            flags: Flags(0),
+            cursor: Cursor { seq: 0, offset: 0 },
+            room: NOWHERE,
+            member: NOWHERE,
+            generation: 0,
+            due_s: 0,
+        }
+    }
+}
+
+/// What only the session's own input and output touch.
+#[derive(Debug)]
+pub struct Cold {
+    /// Frames in; holds memory only while one is incomplete.
+    pub decoder: Decoder,
+    /// What this connection alone is owed; absent while there is nothing.
+    pub outbox: Option<Box<Outbox>>,
+    /// Who publishes here; made at the first publish of a guest.
+    pub author: Option<Arc<Author>>,
+    /// The guest's number, from which the id is made.
+    pub guest: u64,
+    /// Since when nothing was accepted, microseconds; 0 while the socket takes what it is offered.
+    pub blocked_us: u64,
+    /// How messages are written.
+    pub encoding: Encoding,
+    /// How much of the room.
+    pub tier: Tier,
+}
+
+impl Default for Cold {
+    fn default() -> Self {
+        Self {
+            decoder: Decoder::new(false),
+            outbox: None,
+            author: None,
+            guest: 0,
+            blocked_us: 0,
+            encoding: Encoding::Json,
+            tier: Tier::Standard,
+        }
+    }
+}
+
+impl Cold {
+    /// Which form of a batch the session gets.
+    pub const fn key(&self, flags: Flags) -> FormKey {
+        FormKey { encoding: self.encoding, deflate: flags.any(Flags::DEFLATE), tier: self.tier }
+    }
+}
+
+/// Bytes that one connection alone is owed, in front of its shared batches: the rest of a frame whose
+/// batch has left the ring, then whole control frames.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// How many of them the socket has taken.
+    pub sent: usize,
+    /// How many of them are the rest of a shared frame, counted against the worker's bound.
+    pub tail: usize,
+}
+
+impl Outbox {
+    /// Bytes still to go.
+    pub fn pending(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+}
+
+// An idle session is these two and nothing else; the target is 0.4 KiB of process memory each.
+const _: () = assert!(size_of::<Hot>() <= 48, "hot session state grew");
+const _: () = assert!(size_of::<Cold>() <= 80, "cold session state grew");
