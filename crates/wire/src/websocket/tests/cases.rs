@@ -101,7 +101,7 @@ fn fragments_make_one_message() {
         ),
         case("fragmented close", &[frame(0x08, b"")], &[], Some(Violation::ControlFragmented)),
         case("two", &[begins(), ends()], &[text("one three")], None),
-        case("three", &[begins(), goes_on(), ends()], &[whole.clone()], None),
+        case("three", &[begins(), goes_on(), ends()], std::slice::from_ref(&whole), None),
         case(
             "pings between",
             &[begins(), ping_frame(), goes_on(), ping_frame(), ends()],

@@ -17,7 +17,8 @@ fn deflated(payload: &[u8]) -> Vec<u8> {
 #[test]
 fn compressed_messages_arrive_as_text() {
     let hello = b"\xf2\x48\xcd\xc9\xc9\x07\x00".as_slice();
-    let rows: [(&str, Vec<Vec<u8>>, &[&str]); 10] = [
+    type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
+    let rows: [Row; 10] = [
         ("one block", vec![frame(TEXT | RSV1, hello)], &["Hello"]),
         ("two fragments", vec![frame(TEXT_BEGINS | RSV1, &hello[..3]), frame(ENDS, &hello[3..])], &["Hello"]),
         (
