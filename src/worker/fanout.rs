@@ -43,7 +43,10 @@ impl Worker {
         if pulled.batches == 0 {
             return;
         }
-        local.view.law.arrived(now_us, pulled.flushes);
+        // Of a room owned here the law has heard at the release already.
+        if local.owner.is_none() {
+            local.view.law.arrived(now_us, pulled.flushes);
+        }
         self.want_pass(room);
         self.evict(room);
     }
@@ -148,13 +151,15 @@ impl Worker {
     /// Whether a pass of this room is under way, started now if it is due.
     fn begin_pass(&mut self, room: u32) -> bool {
         let now_us = self.elapsed_us();
-        let local = self.rooms.get(room);
-        if local.view.pass.is_some() {
+        let view = &self.rooms.get(room).view;
+        if view.pass.is_some() {
             return true;
         }
-        if local.view.pass_due_us().is_none_or(|due| due > now_us) {
+        if view.pass_due_us().is_none_or(|due| due > now_us) {
             return false;
         }
+        self.seal_for_pass(room);
+        let local = self.rooms.get(room);
         let online = local.online.load(std::sync::atomic::Ordering::Relaxed);
         let view = &mut local.view;
         let Follow::Active(replica) = &view.follow else { return false };
@@ -311,7 +316,6 @@ impl Worker {
         }
         self.cells.passes.add(1);
         self.cells.pass_cpu_us.add(pass.cpu_us as u64);
-        self.note_own_tick(room);
         self.evict(room);
     }
 }

@@ -215,21 +215,14 @@ impl Worker {
 
     pub(super) fn note_tick(&mut self, room: &RoomId, worker: u16, tick_us: u32) {
         let Some(index) = self.rooms.find(room.as_str()) else { return };
+        let me = self.index;
         let Some(OwnerState::Active(active)) = &mut self.rooms.get(index).owner else { return };
         if let Some(at) = active.links.iter().position(|l| l.worker == worker) {
             active.ticks_us[at] = tick_us;
         }
-        let shortest = active.ticks_us.iter().copied().min().unwrap_or(0);
+        let afar = active.links.iter().zip(&active.ticks_us).filter(|(link, _)| link.worker != me);
+        let shortest = afar.map(|(_, tick)| *tick).min().unwrap_or(0);
         active.owner.set_tick(shortest.into());
-    }
-
-    /// Tells the owner how passes go here: at once where it is this worker's own, else once a second.
-    pub(super) fn note_own_tick(&mut self, index: u32) {
-        let local = self.rooms.get(index);
-        if matches!(local.owner, Some(OwnerState::Active(_))) {
-            let (room, tick) = (local.id.clone(), local.view.law.tick_us() as u32);
-            self.note_tick(&room, self.index, tick);
-        }
     }
 
     /// Looks at every owner that something happened to: appends, progress, seals, links.
@@ -254,7 +247,7 @@ impl Worker {
         let store = Arc::clone(&self.shared.store);
         let local = self.rooms.get(room);
         let Some(OwnerState::Active(active)) = &mut local.owner else { return false };
-        active.owner.end_turn();
+        let released = active.owner.end_turn();
         if let Some(append) = active.owner.take_append() {
             self.cells.published.add(append.entries.len() as u64);
             store.append(append, &active.progress);
@@ -265,22 +258,43 @@ impl Worker {
             active.seen = progress;
             active.owner.progress(progress.0, progress.1, &mut answers);
         }
-        let mut news = active.behind;
-        if active.owner.seal_due_us().is_some_and(|due| due <= now.us)
-            && let Some(batch) = active.owner.seal(now)
-        {
-            news = true;
-            self.cells.batches.add(1);
-            self.cells.batch_entries.add(batch.entries.len() as u64);
-            self.cells.batch_bytes.add(batch.bytes as u64);
+        // A pass of this worker's own seals when it begins; only followers elsewhere need a seal by time.
+        let afar = active.links.iter().any(|link| link.worker != self.index);
+        let here = active.links.iter().any(|link| link.worker == self.index) && local.view.member_count > 0;
+        let behind = active.behind;
+        let seal_due = active.owner.seal_due_us().is_some_and(|due| due <= now.us);
+        let full = active.owner.full();
+        if released && here {
+            local.view.law.arrived(now.us, 1);
+            self.want_pass(room);
         }
-        let waits = active.owner.seal_due_us().is_some() || active.owner.unstored() > 0;
-        let behind = news && self.spread(room);
+        let sealed = (full || seal_due && (afar || !here)) && self.seal(room);
+        let behind = if sealed || behind { self.spread(room) } else { false };
+        let Some(OwnerState::Active(active)) = &self.rooms.get(room).owner else { return false };
+        let waits = (active.owner.has_open() && (afar || !here)) || active.owner.unstored() > 0;
         for Answer { reply, id, seq, stored } in answers {
             let outcome = if stored { Outcome::Accepted { seq } } else { Outcome::NotStored { seq } };
             self.reply(reply, id, outcome);
         }
         waits || behind
+    }
+
+    /// Seals what is open. Whether there was anything.
+    fn seal(&mut self, room: u32) -> bool {
+        let now = self.now;
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner else { return false };
+        let Some(batch) = active.owner.seal(now) else { return false };
+        self.cells.batches.add(1);
+        self.cells.batch_entries.add(batch.entries.len() as u64);
+        self.cells.batch_bytes.add(batch.bytes as u64);
+        true
+    }
+
+    /// A pass of this worker begins: what its own owner has open goes with it.
+    pub(super) fn seal_for_pass(&mut self, room: u32) {
+        if self.seal(room) && self.spread(room) {
+            self.touch(room);
+        }
     }
 
     /// Tells every follower that the chain has grown. Whether one could not be told.
@@ -316,7 +330,10 @@ impl Worker {
         let retry = self.now.us + 1_000;
         match &self.rooms.get(room).owner {
             Some(OwnerState::Active(active)) if active.behind => retry,
-            Some(OwnerState::Active(active)) => active.owner.seal_due_us().unwrap_or(u64::MAX),
+            // With members here alone, it is their pass that seals.
+            Some(OwnerState::Active(active)) if active.links.iter().any(|link| link.worker != self.index) => {
+                active.owner.seal_due_us().unwrap_or(u64::MAX)
+            }
             _ => u64::MAX,
         }
     }

@@ -2,23 +2,34 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p danmaku-mailbox --release --test loom_mailbox`.
 //!
 //! Threads are preempted at most three times (`LOOM_MAX_PREEMPTIONS` overrides), which keeps each test to
-//! seconds; loom plays every order of loads and stores that the memory model allows within that.
+//! seconds. Of every atomic loom 0.7 remembers only the last access: a thread that loads a slot's turn
+//! and then stores it hides from loom that the other thread had loaded it before, and the order in which
+//! the two run is never turned round. So every push and pop goes through a [`Crossing`] first, and tests
+//! name the outcomes that some interleaving must have had: one that explored nothing fails.
 #![cfg(loom)]
 
-use danmaku_mailbox::{Bounds, Full, FullReason, Message, Receiver, Sender, Wake, mailbox};
+use std::collections::BTreeSet;
+
+use danmaku_mailbox::{Bounds, Full, FullReason, Lane, Message, Receiver, Sender, Wake, mailbox};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
+
+/// Where threads meet, so that loom tries both orders. Being relaxed, it orders nothing by itself.
+#[derive(Clone)]
+struct Crossing(Arc<AtomicUsize>);
+
+impl Crossing {
+    fn pass(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// What the receiver sleeps on: remembers a wake-up that comes early, as an eventfd does.
 #[derive(Clone)]
 struct Bed(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
 
 impl Bed {
-    fn new() -> Self {
-        Self(Arc::new((Mutex::new(false), Condvar::new(), AtomicUsize::new(0))))
-    }
-
     /// A wake-up that never comes is a deadlock, which loom reports.
     fn sleep(&self) {
         let mut woken = self.0.0.lock().expect("no test panics while it holds this");
@@ -41,25 +52,66 @@ impl Wake for Bed {
     }
 }
 
-type Inbox<R> = (Sender<R, R, Bed>, Receiver<R, R, Bed>, Bed);
-
-fn inbox<R: Send>(slots: usize, bytes_max: usize) -> Inbox<R> {
-    let bounds = Bounds { slots, bytes_max, age_max_us: 1_000 };
-    let bed = Bed::new();
-    let (sender, receiver) = mailbox(bounds, bounds, bounds, bed.clone());
-    (sender, receiver, bed)
+struct Outbox<R> {
+    sender: Sender<R, R, Bed>,
+    crossing: Crossing,
 }
 
-fn check(story: impl Fn() + Sync + Send + 'static) {
+impl<R> Clone for Outbox<R> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), crossing: self.crossing.clone() }
+    }
+}
+
+impl<R: Send> Outbox<R> {
+    fn push(&self, item: R, bytes: usize) -> Result<(), Full<R>> {
+        self.crossing.pass();
+        self.sender.normal(item, bytes, 0)
+    }
+}
+
+struct Inbox<R: Send> {
+    receiver: Receiver<R, R, Bed>,
+    crossing: Crossing,
+}
+
+impl<R: Send> Inbox<R> {
+    fn pop(&mut self) -> Option<R> {
+        self.crossing.pass();
+        let message = self.receiver.pop()?;
+        let (Message::Control(item) | Message::Vip(item) | Message::Normal(item)) = message;
+        Some(item)
+    }
+
+    fn pop_all(&mut self) -> Vec<R> {
+        std::iter::from_fn(|| self.pop()).collect()
+    }
+}
+
+fn open<R: Send>(slots: usize, bytes_max: usize) -> (Outbox<R>, Inbox<R>, Bed) {
+    let bounds = Bounds { slots, bytes_max, age_max_us: 1_000 };
+    let bed = Bed(Arc::new((Mutex::new(false), Condvar::new(), AtomicUsize::new(0))));
+    let (sender, receiver) = mailbox(bounds, bounds, bounds, bed.clone());
+    let crossing = Crossing(Arc::new(AtomicUsize::new(0)));
+    (Outbox { sender, crossing: crossing.clone() }, Inbox { receiver, crossing }, bed)
+}
+
+/// Plays the story in every interleaving and checks that each of `reached` was the outcome of one.
+fn check<O: Ord + Clone + std::fmt::Debug + Send + 'static>(
+    reached: &[O],
+    story: impl Fn() -> O + Sync + Send + 'static,
+) {
+    let outcomes = std::sync::Arc::new(std::sync::Mutex::new(BTreeSet::new()));
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    builder.check(story);
-}
-
-fn request<C, R>(message: Message<C, R>) -> Option<R> {
-    match message {
-        Message::Control(_) => None,
-        Message::Vip(request) | Message::Normal(request) => Some(request),
+    let seen = std::sync::Arc::clone(&outcomes);
+    builder.check(move || {
+        let outcome = story();
+        seen.lock().expect("an insert does not panic").insert(outcome);
+    });
+    let outcomes = outcomes.lock().expect("an insert does not panic");
+    for outcome in reached {
+        assert!(outcomes.contains(outcome), "no interleaving led to {outcome:?}, only {outcomes:?}");
     }
 }
 
@@ -67,56 +119,50 @@ fn request<C, R>(message: Message<C, R>) -> Option<R> {
 /// and in order, what was not comes back.
 #[test]
 fn loom_two_producers_at_a_full_ring_lose_and_double_nothing() {
-    check(|| {
-        let (sender, mut receiver, _) = inbox::<Box<usize>>(2, 100);
-        let producers: Vec<_> = [10, 20]
-            .into_iter()
-            .map(|base| {
-                let sender = sender.clone();
-                thread::spawn(move || {
-                    let tried = [base, base + 1].map(|n| (n, sender.normal(Box::new(n), 1, 0)));
-                    let admitted = tried.into_iter().filter_map(|(n, result)| match result {
-                        Ok(()) => Some(n),
-                        Err(Full { item, reason }) => {
-                            assert_eq!((*item, reason), (n, FullReason::Slots));
-                            None
-                        }
-                    });
-                    admitted.collect::<Vec<_>>()
-                })
+    check(&[[0, 2], [1, 1], [2, 0], [2, 1], [1, 2], [2, 2]], || {
+        let (outbox, mut inbox, _) = open::<Box<usize>>(2, 100);
+        let other = outbox.clone();
+        let producers = [(10, outbox), (20, other)].map(|(base, outbox)| {
+            thread::spawn(move || {
+                let tried = [base, base + 1].map(|n| (n, outbox.push(Box::new(n), 1)));
+                let admitted = tried.into_iter().filter_map(|(n, result)| match result {
+                    Ok(()) => Some(n),
+                    Err(Full { item, reason }) => {
+                        assert_eq!((*item, reason), (n, FullReason::Slots));
+                        None
+                    }
+                });
+                admitted.collect::<Vec<_>>()
             })
-            .collect();
-        let mut taken: Vec<usize> =
-            (0..2).filter_map(|_| receiver.pop()).filter_map(request).map(|item| *item).collect();
-        let admitted: Vec<_> = producers.into_iter().map(|p| p.join().expect("no panic")).collect();
-        taken.extend(std::iter::from_fn(|| receiver.pop()).filter_map(request).map(|item| *item));
-        for one in &admitted {
-            let seen: Vec<_> = taken
-                .iter()
-                .copied()
-                .filter(|n| n / 10 * 10 == one.first().map_or(0, |f| f / 10 * 10))
-                .collect();
-            assert_eq!(&seen, one);
+        });
+        let mut taken: Vec<usize> = (0..2).filter_map(|_| inbox.pop()).map(|item| *item).collect();
+        let admitted = producers.map(|producer| producer.join().expect("no panic"));
+        taken.extend(inbox.pop_all().into_iter().map(|item| *item));
+        for (base, own) in [10, 20].into_iter().zip(&admitted) {
+            let arrived: Vec<_> = taken.iter().copied().filter(|n| n / 10 * 10 == base).collect();
+            assert_eq!(&arrived, own);
         }
-        assert_eq!(taken.len(), admitted.iter().map(Vec::len).sum::<usize>());
+        assert_eq!(taken.len(), admitted[0].len() + admitted[1].len());
         assert!(taken.len() >= 2, "a ring of two has room for two");
+        admitted.map(|own| own.len())
     });
 }
 
 /// `Sender::normal` over several laps of one slot: a slot is never given to two positions.
 #[test]
 fn loom_a_slot_is_used_again_only_when_it_was_taken() {
-    check(|| {
-        let (sender, mut receiver, _) = inbox::<usize>(1, 100);
+    let reached = [vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 2]];
+    check(&reached, || {
+        let (outbox, mut inbox, _) = open::<usize>(1, 100);
         let producer = thread::spawn(move || {
-            (0..3).map(|n| sender.normal(n, 1, 0).map_err(|full| full.reason)).collect::<Vec<_>>()
+            [0, 1, 2].map(|n| outbox.push(n, 1).map_err(|full| assert_eq!(full.reason, FullReason::Slots)))
         });
-        let mut taken: Vec<_> = (0..3).filter_map(|_| receiver.pop()).filter_map(request).collect();
+        let mut taken: Vec<_> = (0..3).filter_map(|_| inbox.pop()).collect();
         let results = producer.join().expect("no panic");
-        taken.extend(std::iter::from_fn(|| receiver.pop()).filter_map(request));
+        taken.extend(inbox.pop_all());
         let admitted: Vec<usize> = (0..3).filter(|n| results[*n].is_ok()).collect();
         assert_eq!(taken, admitted);
-        assert!(results.iter().flat_map(|r| r.err()).all(|reason| reason == FullReason::Slots));
+        admitted
     });
 }
 
@@ -124,48 +170,70 @@ fn loom_a_slot_is_used_again_only_when_it_was_taken() {
 /// the count ends at nothing.
 #[test]
 fn loom_bytes_of_two_producers_stay_within_the_bound() {
-    check(|| {
-        let (sender, mut receiver, _) = inbox::<usize>(4, 10);
-        let other = sender.clone();
-        let producer = thread::spawn(move || other.normal(1, 6, 0).is_ok());
-        let first = sender.normal(0, 6, 0).is_ok();
+    check(&[(true, false), (false, true)], || {
+        let (outbox, mut inbox, _) = open::<usize>(4, 10);
+        let other = outbox.clone();
+        let producer = thread::spawn(move || other.push(1, 6).is_ok());
+        let first = outbox.push(0, 6).is_ok();
         let second = producer.join().expect("no panic");
-        let taken = std::iter::from_fn(|| receiver.pop()).count();
+        let taken = inbox.pop_all().len();
         assert_eq!(taken, usize::from(first) + usize::from(second));
         assert!(taken <= 1, "12 bytes in a lane of 10");
-        assert_eq!(sender.bytes(danmaku_mailbox::Lane::Normal), 0);
-        assert!(sender.normal(2, 10, 0).is_ok(), "an empty lane has room for all its bytes");
+        assert_eq!(outbox.sender.bytes(Lane::Normal), 0);
+        assert!(outbox.push(2, 10).is_ok(), "an empty lane has room for all its bytes");
+        (first, second)
+    });
+}
+
+/// `Sender::normal` against `Receiver::pop`: who finds the slot of a taken item free finds its bytes
+/// free too.
+#[test]
+fn loom_bytes_are_free_before_their_slot_is() {
+    check(&[true, false], || {
+        let (outbox, mut inbox, _) = open::<usize>(1, 10);
+        outbox.push(0, 6).expect("an empty lane");
+        let producer = thread::spawn(move || match outbox.push(1, 4) {
+            Ok(()) => {
+                assert_eq!(outbox.sender.bytes(Lane::Normal), 4);
+                true
+            }
+            Err(full) => {
+                assert_eq!(full.reason, FullReason::Slots, "6 and 4 bytes fit beside each other");
+                false
+            }
+        });
+        assert_eq!(inbox.pop(), Some(0));
+        producer.join().expect("no panic")
     });
 }
 
 /// `Receiver::prepare_sleep` against two producers: no wake-up is lost, and none is doubled.
 #[test]
 fn loom_a_sleeper_is_woken_once_for_whatever_comes() {
-    check(|| {
-        let (sender, mut receiver, bed) = inbox::<usize>(4, 100);
-        let other = sender.clone();
+    check(&[0, 1, 2], || {
+        let (outbox, mut inbox, bed) = open::<usize>(4, 100);
+        let other = outbox.sender.clone();
         let producers = [
-            thread::spawn(move || sender.normal(1, 1, 0).is_ok()),
+            thread::spawn(move || outbox.sender.normal(1, 1, 0).is_ok()),
             thread::spawn(move || other.control(2, 1, 0).is_ok()),
         ];
         let (mut left, mut sleeps) = (2, 0);
         while left > 0 {
-            while receiver.pop().is_some() {
+            if inbox.receiver.pop().is_some() {
                 left -= 1;
-            }
-            if left == 0 {
-                break;
+                continue;
             }
             sleeps += 1;
-            if receiver.prepare_sleep() {
+            if inbox.receiver.prepare_sleep() {
                 bed.sleep();
-                receiver.awake();
+                inbox.receiver.awake();
             }
         }
         for producer in producers {
             assert!(producer.join().expect("no panic"));
         }
         assert!(bed.wakes() <= sleeps, "{} wake-ups for {sleeps} sleeps", bed.wakes());
+        bed.wakes()
     });
 }
 
@@ -173,22 +241,23 @@ fn loom_a_sleeper_is_woken_once_for_whatever_comes() {
 /// not eat that of the next.
 #[test]
 fn loom_sleeping_again_and_again_loses_no_wake_up() {
-    check(|| {
-        let (sender, mut receiver, bed) = inbox::<usize>(2, 100);
-        let producer = thread::spawn(move || (0..2).all(|n| sender.vip(n, 1, 0).is_ok()));
+    check(&[0, 1, 2], || {
+        let (outbox, mut inbox, bed) = open::<usize>(2, 100);
+        let producer = thread::spawn(move || (0..2).all(|n| outbox.push(n, 1).is_ok()));
         let mut taken = Vec::new();
         while taken.len() < 2 {
-            match receiver.pop() {
-                Some(message) => taken.extend(request(message)),
-                None if receiver.prepare_sleep() => {
+            match inbox.pop() {
+                Some(item) => taken.push(item),
+                None if inbox.receiver.prepare_sleep() => {
                     bed.sleep();
-                    receiver.awake();
+                    inbox.receiver.awake();
                 }
                 None => {}
             }
         }
         assert_eq!(taken, [0, 1]);
         assert!(producer.join().expect("no panic"));
+        bed.wakes()
     });
 }
 
@@ -196,20 +265,18 @@ fn loom_sleeping_again_and_again_loses_no_wake_up() {
 /// sender.
 #[test]
 fn loom_what_is_left_is_dropped_once() {
-    check(|| {
+    check(&[0, 1, 2], || {
         let alive = std::sync::Arc::new(());
-        let (sender, mut receiver, _) = inbox::<std::sync::Arc<()>>(2, 100);
+        let (outbox, mut inbox, _) = open::<std::sync::Arc<()>>(2, 100);
         let item = std::sync::Arc::clone(&alive);
         let producer = thread::spawn(move || {
-            let mut refused = 0;
-            for _ in 0..2 {
-                refused += usize::from(sender.normal(item.clone(), 1, 0).is_err());
-            }
-            refused
+            (0..2).filter(|_| outbox.push(std::sync::Arc::clone(&item), 1).is_ok()).count()
         });
-        drop(receiver.pop());
-        drop(receiver);
-        assert!(producer.join().expect("no panic") <= 2);
+        drop(inbox.pop());
+        inbox.crossing.pass();
+        drop(inbox);
+        let admitted = producer.join().expect("no panic");
         assert_eq!(std::sync::Arc::strong_count(&alive), 1);
+        admitted
     });
 }

@@ -22,6 +22,9 @@ use crate::batch::{Batch, entry_bytes};
 use crate::log::{RingBounds, RoomLog};
 use crate::store::{Append, Durability, Loaded, StoredId};
 
+/// The longest time between seals that coalescing replicas may cause, microseconds.
+const SEAL_STRETCH_US: u64 = 25_000;
+
 /// How an owner is set up.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -325,11 +328,11 @@ impl<R> Owner<R> {
         self.stored = self.stored.max(failed);
     }
 
-    /// Ends a turn: what was released in it is one flush request.
-    pub fn end_turn(&mut self) {
-        if std::mem::take(&mut self.open_this_turn) {
-            self.open_flushes += 1;
-        }
+    /// Ends a turn: what was released in it is one flush request. Whether there was any.
+    pub fn end_turn(&mut self) -> bool {
+        let released = std::mem::take(&mut self.open_this_turn);
+        self.open_flushes += u32::from(released);
+        released
     }
 
     /// When the open batch is to be sealed, microseconds; `None` where it is empty. At once after a
@@ -338,7 +341,7 @@ impl<R> Owner<R> {
         if self.open.is_empty() {
             return None;
         }
-        if self.open_bytes >= self.config.seal_bytes_max {
+        if self.full() {
             return Some(0);
         }
         Some(self.sealed_us.map_or(0, |at| at + self.seal_interval_us))
@@ -358,9 +361,22 @@ impl<R> Owner<R> {
         Some(self.log.tail())
     }
 
-    /// Follows the replicas' shortest tick while all of them coalesce; never below the configured one.
+    /// Follows the shortest tick of the replicas on other workers while all of them coalesce: fewer frames
+    /// that compress better. A quarter of the tick, and at most [`SEAL_STRETCH_US`], because the wait for
+    /// the seal comes on top of the wait for the pass. (The replica on the owner's own worker needs none
+    /// of this: its pass seals what is open when it begins.)
     pub fn set_tick(&mut self, tick_us: u64) {
-        self.seal_interval_us = tick_us.max(self.config.seal_interval_us);
+        self.seal_interval_us = (tick_us / 4).min(SEAL_STRETCH_US).max(self.config.seal_interval_us);
+    }
+
+    /// Whether the open batch is as large as a batch may get.
+    pub fn full(&self) -> bool {
+        self.open_bytes >= self.config.seal_bytes_max
+    }
+
+    /// Whether entries wait for a seal.
+    pub fn has_open(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// Drops what has aged out of log and tables; called about once a second.
