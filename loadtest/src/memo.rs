@@ -127,7 +127,8 @@ mod tests {
     use crate::message::Kind;
 
     fn batch(from: u64, items: u64) -> Vec<u8> {
-        let list: Vec<String> = (from..from + items).map(|s| format!(r#"{{"seq":{s},"text":"same"}}"#)).collect();
+        let list: Vec<String> =
+            (from..from + items).map(|s| format!(r#"{{"seq":{s},"text":"same"}}"#)).collect();
         let to = from + items - 1;
         format!(r#"{{"batch":{{"from":{from},"to":{to},"items":[{}]}}}}"#, list.join(",")).into_bytes()
     }

@@ -190,7 +190,8 @@ mod tests {
         check(r#"{"ack":{"id":"k7-1","state":"held"}}"#, Kind::Ack, 0, 0, 0);
         check(r#"{"error":{"id":"k","code":"overloaded"}}"#, Kind::Error, 0, 0, 0);
         check(r#"{"epoch":{"epoch":"8-k","seq":4}}"#, Kind::Epoch, 0, 0, 0);
-        for other in [r#"{"room":{}}"#, "", "{", "[]", r#"{"batch":{"to":1,"items":[]}}"#, r#"{"joined":{}}"#] {
+        for other in [r#"{"room":{}}"#, "", "{", "[]", r#"{"batch":{"to":1,"items":[]}}"#, r#"{"joined":{}}"#]
+        {
             check(other, Kind::Other, 0, 0, 0);
         }
     }
@@ -209,7 +210,9 @@ mod tests {
     /// `Reader::read`: an item outside its range, twice or backwards is out of order.
     #[test]
     fn items_out_of_order_are_noticed() {
-        for items in [r#"{"seq":41}"#, r#"{"seq":44}"#, r#"{"seq":42},{"seq":42}"#, r#"{"seq":43},{"seq":42}"#] {
+        for items in
+            [r#"{"seq":41}"#, r#"{"seq":44}"#, r#"{"seq":42},{"seq":42}"#, r#"{"seq":43},{"seq":42}"#]
+        {
             let digest = read(&format!(r#"{{"batch":{{"from":42,"to":43,"items":[{items}]}}}}"#));
             assert!(!digest.in_order, "{items}");
         }

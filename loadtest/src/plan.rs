@@ -53,7 +53,16 @@ pub fn members(groups: &[Group]) -> usize {
 
 /// The connections that only subscribe, room by room.
 pub fn subscribers(groups: &[Group]) -> Vec<Spec> {
-    specs(groups, |group| group.subscribers, role)
+    let mut all = Vec::new();
+    let mut room = 0;
+    for (index, group) in groups.iter().enumerate() {
+        for _ in 0..group.rooms {
+            let members = (0..group.subscribers).map(|i| Spec { group: index, room, role: role(group, i) });
+            all.extend(members);
+            room += 1;
+        }
+    }
+    all
 }
 
 /// The connections that publish. Publisher `p` of a group's room `r` stands at `p * rooms + r` behind those
@@ -67,18 +76,6 @@ pub fn publishers(groups: &[Group]) -> Vec<Spec> {
             all.extend(rooms.map(|room| Spec { group: index, room, role: Role::Reading }));
         }
         first += group.rooms;
-    }
-    all
-}
-
-fn specs(groups: &[Group], count: impl Fn(&Group) -> usize, role: impl Fn(&Group, usize) -> Role) -> Vec<Spec> {
-    let mut all = Vec::new();
-    let mut room = 0;
-    for (index, group) in groups.iter().enumerate() {
-        for _ in 0..group.rooms {
-            all.extend((0..count(group)).map(|i| Spec { group: index, room, role: role(group, i) }));
-            room += 1;
-        }
     }
     all
 }
