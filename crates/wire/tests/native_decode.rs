@@ -187,6 +187,22 @@ proptest! {
     }
 }
 
+/// `arena::decode`: a text of any length, cut within a character or with a byte that is none at its end.
+#[test]
+fn a_text_is_utf8_to_its_last_byte_or_refused() {
+    let words = "前方高能😀é非战斗人员请迅速撤离，哈哈哈哈哈哈，这个主播太厉害了吧完全没想到";
+    for from in [0, 1, 3] {
+        for to in from..words.len() {
+            for last in [None, Some(b'a'), Some(0), Some(0x80), Some(0xE5), Some(0xFF)] {
+                let mut text = words.as_bytes()[from..to].to_vec();
+                text.extend(last);
+                let body = [vec![0x0A, 1, b'k', 0x12], varint(text.len()), text, vec![0x18, 1]].concat();
+                check_proto(&[vec![0x0A], varint(body.len()), body].concat()).expect("as prost");
+            }
+        }
+    }
+}
+
 /// `arena::decode`: unknown groups may nest as deep as prost lets them, and no deeper.
 #[test]
 fn groups_nest_as_deep_as_prost_allows() {
@@ -446,7 +462,7 @@ fn check_damaged_json(text: &str) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// `json::decode` reads what serde_json reads, however it is written.
     #[test]
