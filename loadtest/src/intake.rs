@@ -11,7 +11,7 @@ use crate::frame::TEXT;
 use crate::ledger::Ledger;
 use crate::memo::{BadDeflate, Memo};
 use crate::message::{self, Digest, Kind};
-use crate::plan::Spec;
+use crate::plan::{Role, Spec};
 use crate::shared::{Shared, Tally};
 
 /// Latencies above this are counted as this much, microseconds.
@@ -36,7 +36,7 @@ pub struct Intake {
     /// Whether every viewer sees every entry.
     all_visible: bool,
     window: std::ops::Range<u64>,
-    /// Latencies by group.
+    /// Latencies by group, of those who read all the time.
     pub latencies: Vec<Latencies>,
     /// The first faults in words.
     pub faults: Vec<String>,
@@ -108,7 +108,10 @@ impl Intake {
             }
             Kind::Batch => {
                 self.items += digest.items;
-                measure(&mut self.latencies[spec.group], &self.window, digest, now_ns);
+                // Who does not read for a while is late by his own doing.
+                if spec.role == Role::Reading {
+                    measure(&mut self.latencies[spec.group], &self.window, digest, now_ns);
+                }
                 ledger.batch(digest, self.all_visible)
             }
             Kind::Gap => ledger.gap(digest.from, digest.to),

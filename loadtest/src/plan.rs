@@ -83,7 +83,7 @@ pub fn publishers(groups: &[Group]) -> Vec<Spec> {
 /// Spreads those who do not read evenly among those who do: servers send in the order of joining.
 fn role(group: &Group, i: usize) -> Role {
     let odd = group.stuck + group.pausing;
-    let before = |i: usize| i * odd / group.subscribers;
+    let before = |i: usize| i * odd / group.subscribers.max(1);
     match before(i + 1) - before(i) {
         0 => Role::Reading,
         _ if before(i) < group.pausing => Role::Pausing,
