@@ -89,6 +89,8 @@ fn serve_until_signal(config: Config) -> std::io::Result<()> {
         let server = Server::start(config).map_err(|error| {
             std::io::Error::new(error.kind(), format!("cannot serve on {listen}: {error}"))
         })?;
+        println!("listening on http://{}", server.listen);
+        println!("admin on http://{}", server.admin);
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

@@ -1,7 +1,7 @@
 //! `danmaku serve`: bind, start the workers, wait for the end.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use danmaku_room::store::Store;
 use dashmap::DashMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::api::admin;
+use crate::api;
 use crate::config::Config;
 use crate::ingress::listener;
 use crate::observe::cells::Cells;
@@ -33,16 +33,29 @@ const NORMAL: Bounds = Bounds { slots: 65_536, bytes_max: 64 << 20, age_max_us: 
 /// A server whose sockets are bound and whose workers run.
 #[derive(Debug)]
 pub struct Server {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where operators look.
+    pub admin: SocketAddr,
     shared: Arc<Shared>,
     workers: Vec<thread::JoinHandle<()>>,
 }
 
 impl Server {
-    /// Binds everything and starts the threads. Says where it listens on stdout, one line per listener.
+    /// Binds everything and starts the threads, with a store that forgets when the process ends.
     ///
     /// # Errors
     /// When an address cannot be bound or a thread cannot be started.
-    pub fn start(mut config: Config) -> io::Result<Self> {
+    pub fn start(config: Config) -> io::Result<Self> {
+        let store = memory_store(&config);
+        Self::start_with(config, store)
+    }
+
+    /// The same with a store of the caller's.
+    ///
+    /// # Errors
+    /// When an address cannot be bound or a thread cannot be started.
+    pub fn start_with(mut config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
         let workers = match config.workers {
             Some(n) => usize::from(n),
             None => thread::available_parallelism().map_or(1, usize::from),
@@ -51,9 +64,7 @@ impl Server {
         let listeners = listener::bind(config.listen, workers)?;
         let admin_listener = TcpListener::bind(config.admin_listen)?;
         admin_listener.set_nonblocking(true)?;
-        println!("listening on http://{}", listeners[0].local_addr()?);
-        println!("admin on http://{}", admin_listener.local_addr()?);
-
+        let (listen, admin) = (listeners[0].local_addr()?, admin_listener.local_addr()?);
         let (mut post, mut receivers, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let bell = Bell::default();
@@ -67,7 +78,7 @@ impl Server {
             post,
             bells: bells.clone(),
             directory: DashMap::new(),
-            store: memory_store(&config),
+            store,
             started: std::time::Instant::now(),
             stopping: AtomicBool::new(false),
             incarnation: random_u64()?,
@@ -77,7 +88,7 @@ impl Server {
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let registry = exposition::registry(cells.clone());
         let admin_shared = Arc::clone(&shared);
-        spawn("admin".into(), move || admin::run(admin_listener, registry, admin_shared))?;
+        spawn("admin".into(), move || api::admin::run(admin_listener, registry, admin_shared))?;
         let mut handles = Vec::new();
         let parts = listeners.into_iter().zip(receivers).zip(bells).zip(cells).enumerate();
         for (index, (((listener, mailbox), bell), cells)) in parts {
@@ -92,7 +103,7 @@ impl Server {
             };
             handles.push(spawn(format!("worker-{index}"), move || worker::run(parts))?);
         }
-        Ok(Self { shared, workers: handles })
+        Ok(Self { listen, admin, shared, workers: handles })
     }
 
     /// Tells the workers to close their sessions and stop.

@@ -138,6 +138,8 @@ cells! {
     unstored: Gauge,
     /// Panics caught in sessions.
     session_panics: Counter,
+    /// Rooms whose owner failed and was started anew.
+    room_reloads: Counter,
 }
 
 /// Close codes with a counter of their own.

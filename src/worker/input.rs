@@ -128,6 +128,8 @@ impl Worker {
         let session = self.slab.reference(slot);
         let mut input = Input::new(bytes);
         let config = std::sync::Arc::clone(&self.config);
+        let inflated_before = codec.inflater.inflated_bytes();
+        let budget = self.inflate_budget(slot);
         let flow = loop {
             match decoder.next(&mut input, &mut codec.inflater, &config.frames) {
                 Ok(None) => break Flow::Go,
@@ -137,6 +139,10 @@ impl Worker {
                     if flow != Flow::Go {
                         break flow;
                     }
+                    if codec.inflater.inflated_bytes() - inflated_before > budget {
+                        self.end(slot, DisconnectCode::Policy);
+                        break Flow::Stop;
+                    }
                 }
                 Err(violation) => {
                     self.end(slot, violation.disconnect());
@@ -144,7 +150,11 @@ impl Worker {
                 }
             }
         };
+        let inflated = codec.inflater.inflated_bytes() - inflated_before;
         if let Some(slot) = self.slab.live(session) {
+            if inflated > 0 {
+                self.spend_inflated(slot, inflated);
+            }
             if flow == Flow::Pause {
                 self.slab.hot(slot).flags.set(Flags::UNREAD);
                 // The bound is the read buffer's size, and no more than one buffer is ever read ahead.
@@ -156,6 +166,22 @@ impl Worker {
             self.slab.cold(slot).decoder = decoder;
         }
         flow
+    }
+
+    /// Inflated bytes that the session may still cause in this second.
+    fn inflate_budget(&mut self, slot: u32) -> u64 {
+        let (since, sum) = self.slab.cold(slot).inflated;
+        let spent = if since == self.second { sum.into() } else { 0 };
+        self.config.inflated_bytes_per_s.saturating_sub(spent)
+    }
+
+    fn spend_inflated(&mut self, slot: u32, bytes: u64) {
+        let second = self.second;
+        let (since, sum) = &mut self.slab.cold(slot).inflated;
+        if *since != second {
+            (*since, *sum) = (second, 0);
+        }
+        *sum = sum.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// The outbox has room again: what was kept is looked at, then the socket.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use danmaku_room::form::Encoding;
-use danmaku_room::replica::{Replica, Resume};
+use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::{Author, Role};
@@ -16,7 +16,7 @@ use danmaku_wire::websocket::decoder::Decoder;
 use super::Worker;
 use super::message::{Attach, Attached, Control, Link, Request};
 use super::output::NOTHING_OWED;
-use super::rooms::{Follow, LocalRoom, View};
+use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
 use crate::ingress::arrival::Arrival;
 use crate::wiring::base36;
@@ -104,10 +104,10 @@ impl Worker {
         local.view.empty_us = None;
         local.online.fetch_add(1, Ordering::Relaxed);
         match local.view.follow {
-            Follow::Active(_) => self.settle(slot, since),
-            Follow::Attaching => local.view.waiting.push((session, since)),
+            Follow::Active(_) => self.settle(slot, since, true),
+            Follow::Attaching => local.view.waiting.push(Waiting { session, since, asked: true }),
             Follow::Not => {
-                local.view.waiting.push((session, since));
+                local.view.waiting.push(Waiting { session, since, asked: true });
                 self.ask_to_follow(index);
             }
         }
@@ -167,7 +167,7 @@ impl Worker {
     fn follow_refused(&mut self, index: u32) {
         let view = &mut self.rooms.get(index).view;
         view.follow = Follow::Not;
-        for (session, _) in std::mem::take(&mut view.waiting) {
+        for Waiting { session, .. } in std::mem::take(&mut view.waiting) {
             if let Some(slot) = self.slab.live(session) {
                 self.refuse(slot, None, ErrorCode::Overloaded);
                 self.end(slot, DisconnectCode::Overloaded);
@@ -180,18 +180,20 @@ impl Worker {
         let Attached { room, generation, backlog, tail } = attached;
         let bounds = self.config.backlog;
         let Some(local) = self.rooms.get_if(room) else { return };
-        let view = &mut local.view;
-        if view.generation != generation || !matches!(view.follow, Follow::Attaching) {
+        if local.view.generation != generation || matches!(local.view.follow, Follow::Not) {
             return;
         }
+        // Unasked for, it is a new owner's: everybody starts anew from where he stands.
+        self.unsettle(room);
+        let view = &mut self.rooms.get(room).view;
         view.follow = Follow::Active(Box::new(Replica::new(backlog, tail, bounds)));
         view.snapshot = None;
         let waiting = std::mem::take(&mut view.waiting);
-        for (session, since) in waiting {
+        for Waiting { session, since, asked } in waiting {
             if let Some(slot) = self.slab.live(session)
                 && self.slab.hot(slot).room == room
             {
-                self.settle(slot, since);
+                self.settle(slot, since, asked);
             }
         }
         self.want_pass(room);
@@ -199,23 +201,37 @@ impl Worker {
         self.follow_chain(room, None);
     }
 
-    /// The owner's log has moved past this replica: it starts again, and members are told what is lost
-    /// by the gap between their cursors and the new ring.
+    /// The owner's log has moved past this replica: it starts again, and members go on from where they
+    /// stand, or are told the gap.
     pub(super) fn resync(&mut self, room: u32) {
-        self.rooms.get(room).view.pass = None;
-        for slot in self.members_of(room) {
-            // A half-written frame is finished from a copy: its batch may be gone.
-            self.keep_tail(slot);
-        }
+        self.unsettle(room);
         self.ask_to_follow(room);
     }
 
-    fn members_of(&mut self, room: u32) -> Vec<u32> {
-        self.rooms.get(room).view.members.iter().flatten().copied().collect()
+    /// Makes every member of a room wait for the replica that comes, with what it was given last.
+    fn unsettle(&mut self, room: u32) {
+        self.rooms.get(room).view.pass = None;
+        if !matches!(self.rooms.get(room).view.follow, Follow::Active(_)) {
+            return;
+        }
+        for slot in 0..self.slab.slots() {
+            if !self.slab.occupied(slot) || self.slab.hot(slot).room != room {
+                continue;
+            }
+            // A half-written frame is finished from a copy: its batch goes with the old replica.
+            self.keep_tail(slot);
+            let session = self.slab.reference(slot);
+            let view = &mut self.rooms.get(room).view;
+            view.delist(&mut self.slab, slot);
+            let hot = self.slab.hot(slot);
+            hot.flags.set(Flags::ATTACHING);
+            let since = view.replica().map(|replica| replica.given(hot.cursor));
+            view.waiting.push(Waiting { session, since, asked: false });
+        }
     }
 
     /// Gives a session its place: where it goes on, what it is told first, and its list.
-    fn settle(&mut self, slot: u32, since: Option<Position>) {
+    fn settle(&mut self, slot: u32, since: Option<Position>, asked: bool) {
         let (hot, cold) = self.slab.both(slot);
         let local = self.rooms.get(hot.room);
         let Follow::Active(replica) = &local.view.follow else { return };
@@ -223,6 +239,9 @@ impl Worker {
         let key = cold.key(hot.flags);
         let resume = since.as_ref().map_or(Resume::Unknown, |since| replica.resume(since));
         let recovered = !matches!(resume, Resume::Unknown);
+        if !asked {
+            return self.settle_again(slot, since);
+        }
         let online = local.online.load(Ordering::Relaxed);
         let guest = guest_id(cold.guest);
         let you = match &cold.author {
@@ -247,7 +266,7 @@ impl Worker {
             Resume::Within(batch) => {
                 let seq = since.map_or(0, |s| s.seq);
                 self.encoder.rest_of(batch, seq, key, &mut bytes);
-                danmaku_room::replica::Cursor { seq: batch.to + 1, offset: 0 }
+                Cursor { seq: batch.to + 1, offset: 0 }
             }
             Resume::Unknown => {
                 if !hot.flags.any(Flags::NO_SNAPSHOT) {
@@ -283,6 +302,31 @@ impl Worker {
             local.view.enlist(&mut self.slab, slot);
         }
         self.outbox(slot, |out| out.extend_from_slice(&bytes));
+    }
+
+    /// Gives a member its place in a replica that was started anew: nothing is told where nothing is
+    /// missing.
+    fn settle_again(&mut self, slot: u32, since: Option<Position>) {
+        let (hot, cold) = self.slab.both(slot);
+        let view = &mut self.rooms.get(hot.room).view;
+        let (Some(replica), Some(since)) = (view.replica(), since) else { return };
+        hot.cursor = match replica.resume(&since) {
+            Resume::At(cursor) => cursor,
+            Resume::Within(batch) => {
+                let mut rest = Vec::new();
+                self.encoder.rest_of(batch, since.seq, cold.key(hot.flags), &mut rest);
+                cold.outbox.get_or_insert_default().bytes.extend_from_slice(&rest);
+                Cursor { seq: batch.to + 1, offset: 0 }
+            }
+            // Before everything that the ring holds: the next flush tells the gap.
+            Resume::Unknown => Cursor { seq: since.seq + 1, offset: 0 },
+        };
+        if !hot.flags.any(Flags::PAUSED) {
+            view.enlist(&mut self.slab, slot);
+        }
+        if !self.slab.hot(slot).flags.any(Flags::BLOCKED) {
+            self.flush(slot);
+        }
     }
 
     /// Takes a session out of its room.

@@ -8,6 +8,7 @@ use danmaku_room::batch::Batch;
 use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::Send;
+use danmaku_wire::position::Epoch;
 
 use crate::ingress::arrival::Arrival;
 use crate::worker::slab::SessionRef;
@@ -166,12 +167,14 @@ pub struct Reply {
 }
 
 /// What became of a publish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Taken.
     Accepted {
         /// Its number.
         seq: u64,
+        /// The number's epoch, where it is not the current one: a retry may come after a change of owner.
+        epoch: Option<Epoch>,
     },
     /// Not taken.
     Refused(Refusal),

@@ -5,11 +5,13 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
+use danmaku_room::batch::Kind;
 use danmaku_room::form::Encoding;
 use danmaku_room::replica::Cursor;
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::Tier;
 use danmaku_wire::native::{Ack, AckState, ErrorCode, ErrorMessage, Gap, ServerMessage};
+use danmaku_wire::position::Epoch;
 use danmaku_wire::websocket::frame;
 
 use super::Worker;
@@ -91,9 +93,10 @@ impl Worker {
     pub(super) fn tell_fate(&mut self, reply: &Reply) {
         let Some(slot) = self.slab.live(reply.session) else { return };
         let id = (!reply.id.is_empty()).then_some(&*reply.id);
-        match reply.outcome {
-            Outcome::Accepted { seq } => {
-                let ack = Ack { id: &reply.id, state: AckState::Accepted, seq: Some(seq), epoch: None };
+        match &reply.outcome {
+            Outcome::Accepted { seq, epoch } => {
+                let epoch = epoch.as_ref().map(Epoch::as_str);
+                let ack = Ack { id: &reply.id, state: AckState::Accepted, seq: Some(*seq), epoch };
                 self.tell(slot, &ServerMessage::Ack(ack));
             }
             Outcome::Refused(refusal) => {
@@ -225,13 +228,30 @@ impl Worker {
         let (hot, cold) = self.slab.both(slot);
         let view = &self.rooms.get(hot.room).view;
         let Some(replica) = view.replica() else { return };
-        let (from, to) = (hot.cursor.seq, replica.head());
+        let (mut from, to) = (hot.cursor.seq, replica.head());
         let reason = if cold.blocked_us > 0 { "slow_consumer" } else { "paused" };
-        let gap = Gap { epoch: None, from, to, reason };
+        // A change of owner that lies in between is told first: numbers after it are of another epoch.
+        let mut change_frame = None;
+        let mut older = None;
+        if let Some(change) = replica.change_ahead(hot.cursor) {
+            change_frame = Some(self.encoder.form(change, cold.key(hot.flags)));
+            if let Kind::EpochChange { prev } = &change.kind {
+                older = (from <= prev.seq).then(|| (prev.epoch.clone(), from, prev.seq));
+            }
+            from = change.to + 1;
+        }
         hot.cursor = replica.live();
         self.cells.gaps.add(1);
-        self.cells.gap_entries.add(to + 1 - from);
-        self.tell(slot, &ServerMessage::Gap(gap));
+        self.cells.gap_entries.add((to + 1).saturating_sub(from));
+        if let Some((epoch, from, to)) = older {
+            self.tell(slot, &ServerMessage::Gap(Gap { epoch: Some(epoch.as_str()), from, to, reason }));
+        }
+        if let Some(frame) = change_frame {
+            self.outbox(slot, |out| out.extend_from_slice(&frame));
+        }
+        if from <= to {
+            self.tell(slot, &ServerMessage::Gap(Gap { epoch: None, from, to, reason }));
+        }
     }
 
     /// Keeps what is left of a half-written frame for the session alone, so that its batch may go or its

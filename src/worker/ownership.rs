@@ -1,6 +1,7 @@
 //! The rooms that this worker owns: publishes in, sealed batches and fates out; and the sweep that ages
 //! everything.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use danmaku_room::admission::Refusal;
 use danmaku_room::owner::{Answer, Fate, Owner};
 use danmaku_room::store::{Progress, Promise, Waker};
 use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::websocket::frame::{self, Opcode};
@@ -20,6 +22,8 @@ use super::{SWEEP_US, Worker};
 
 /// Followers that may wait for one owner to be loaded.
 const LOADING_WAITING_MAX: usize = 1_024;
+/// What a publisher is told whose room has no owner at the moment.
+const NOT_NOW: Refusal = Refusal::until(ErrorCode::Unavailable, 500_000);
 /// How long an owner without anything to do is kept, microseconds.
 const OWNER_IDLE_US: u64 = 30_000_000;
 
@@ -33,10 +37,8 @@ impl Worker {
         let user = self.author(slot);
         let reply = ReplyTo { worker: self.index, session: self.slab.reference(slot) };
         let local = self.rooms.get(room);
-        if let Some(OwnerState::Active(active)) = &mut local.owner {
-            let fate = active.owner.publish(self.now, &user, send, || reply);
-            let outcome = self.outcome_of(room, fate);
-            if let Some(outcome) = outcome {
+        if local.owner.is_some() {
+            if let Some(outcome) = self.publish_here(room, &user, send, reply) {
                 self.tell_fate(&Reply { session: reply.session, id: send.id.into(), outcome });
             }
             return;
@@ -57,17 +59,54 @@ impl Worker {
     pub(super) fn publish_from_afar(&mut self, publish: Publish) {
         let Publish { room, reply, user, send } = publish;
         let send = send.as_send();
-        let index = self.rooms.find(room.as_str());
-        let outcome = match index.map(|i| (i, &mut self.rooms.get(i).owner)) {
-            Some((index, Some(OwnerState::Active(active)))) => {
-                let fate = active.owner.publish(self.now, &user, &send, || reply);
-                self.outcome_of(index, fate)
-            }
-            // Its link keeps an owner alive: this one is only now starting, or was lost and starts again.
-            _ => Some(Outcome::Refused(Refusal::until(ErrorCode::Unavailable, 500_000))),
+        let outcome = match self.rooms.find(room.as_str()) {
+            Some(index) => self.publish_here(index, &user, &send, reply),
+            None => Some(Outcome::Refused(NOT_NOW)),
         };
         if let Some(outcome) = outcome {
             self.reply(reply, send.id.into(), outcome);
+        }
+    }
+
+    /// Hands a comment to the owner here. A panic in it costs the room its state in memory and a new
+    /// epoch, and nobody else anything.
+    fn publish_here(
+        &mut self,
+        room: u32,
+        user: &Arc<Author>,
+        send: &Send<'_>,
+        reply: ReplyTo,
+    ) -> Option<Outcome> {
+        let now = self.now;
+        let local = self.rooms.get(room);
+        // Its link keeps an owner alive: one that is not there is only now starting.
+        let Some(OwnerState::Active(active)) = &mut local.owner else {
+            return Some(Outcome::Refused(NOT_NOW));
+        };
+        let publish = || active.owner.publish(now, user, send, || reply);
+        match catch_unwind(AssertUnwindSafe(publish)) {
+            Ok(fate) => self.outcome_of(room, fate),
+            Err(_) => {
+                self.reload(room);
+                Some(Outcome::Refused(NOT_NOW))
+            }
+        }
+    }
+
+    /// Starts a room's owner anew from what the store has, in a new epoch: after a panic, whose state may
+    /// be half changed, and after a store that gave entries up.
+    fn reload(&mut self, room: u32) {
+        self.cells.room_reloads.add(1);
+        let local = self.rooms.get(room);
+        let id = local.id.clone();
+        tracing::error!(room = id.as_str(), "the room's owner failed and starts anew in a new epoch");
+        let Some(OwnerState::Active(mut active)) = local.owner.take() else { return };
+        let unanswered: Vec<(ReplyTo, Box<str>)> = active.owner.abandon().collect();
+        for (reply, id) in unanswered {
+            self.reply(reply, id, Outcome::Refused(NOT_NOW));
+        }
+        for link in active.links {
+            self.attach_link(&id, link);
         }
     }
 
@@ -77,7 +116,10 @@ impl Worker {
             Fate::Refused(refusal) => Some(Outcome::Refused(refusal)),
             Fate::Accepted { seq } => {
                 self.touch(room);
-                Some(Outcome::Accepted { seq })
+                let Some(OwnerState::Active(active)) = &self.rooms.get(room).owner else { return None };
+                let epoch = active.owner.epoch_of(seq);
+                let epoch = (epoch != active.owner.epoch()).then(|| epoch.clone());
+                Some(Outcome::Accepted { seq, epoch })
             }
             Fate::Pending => {
                 self.touch(room);
@@ -229,7 +271,11 @@ impl Worker {
     pub(super) fn turn_owners(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         for room in touched {
-            if self.turn_owner(room) {
+            let again = catch_unwind(AssertUnwindSafe(|| self.turn_owner(room)));
+            if again.is_err() {
+                self.reload(room);
+            }
+            if again.unwrap_or(true) {
                 self.touched.push(room);
             } else if let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner {
                 active.touched = false;
@@ -271,12 +317,17 @@ impl Worker {
         let sealed = (full || seal_due && (afar || !here)) && self.seal(room);
         let behind = if sealed || behind { self.spread(room) } else { false };
         let Some(OwnerState::Active(active)) = &self.rooms.get(room).owner else { return false };
+        let failed = active.owner.failed();
         let waits = (active.owner.has_open() && (afar || !here)) || active.owner.unstored() > 0;
         for Answer { reply, id, seq, stored } in answers {
-            let outcome = if stored { Outcome::Accepted { seq } } else { Outcome::NotStored { seq } };
+            let outcome =
+                if stored { Outcome::Accepted { seq, epoch: None } } else { Outcome::NotStored { seq } };
             self.reply(reply, id, outcome);
         }
-        waits || behind
+        if failed {
+            self.reload(room);
+        }
+        waits || behind || failed
     }
 
     /// Seals what is open. Whether there was anything.

@@ -73,6 +73,17 @@ pub enum Follow {
     Active(Box<Replica>),
 }
 
+/// A session that waits for the replica.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Which.
+    pub session: SessionRef,
+    /// Where it goes on from.
+    pub since: Option<Position>,
+    /// Whether it asked to join and is to be answered; else it was here before and the replica is new.
+    pub asked: bool,
+}
+
 /// This worker's side of a room.
 #[derive(Debug)]
 pub struct View {
@@ -87,7 +98,7 @@ pub struct View {
     /// How many.
     pub member_count: u32,
     /// Sessions that wait for the replica, with what they asked for.
-    pub waiting: Vec<(SessionRef, Option<Position>)>,
+    pub waiting: Vec<Waiting>,
     /// Members whose sockets are full; stale entries are dropped when looked at.
     pub blocked: Vec<u32>,
     /// When passes run.

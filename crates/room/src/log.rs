@@ -32,8 +32,9 @@ pub struct RoomLog {
     batches: VecDeque<Arc<Batch>>,
     /// The chain's live end; stays when everything else was evicted.
     tail: Arc<Batch>,
-    /// The last batch that was evicted while it was the tail, and so could not be cut then.
-    uncut: Option<Arc<Batch>>,
+    /// The newest batch that was let go of. It is cut only when the batch after it goes too: whoever
+    /// stands on it has missed nothing yet.
+    behind: Arc<Batch>,
     bytes: usize,
     bounds: RingBounds,
 }
@@ -42,23 +43,19 @@ impl RoomLog {
     /// An empty log whose first entry will be `next_seq`.
     pub fn new(epoch: Epoch, next_seq: u64, bounds: RingBounds, now_us: u64) -> Self {
         let tail = Batch::genesis(epoch, next_seq, now_us);
-        Self { batches: VecDeque::new(), tail, uncut: None, bytes: 0, bounds }
+        Self { batches: VecDeque::new(), behind: Arc::clone(&tail), tail, bytes: 0, bounds }
     }
 
     /// Appends a sealed batch; readers of the chain see it at once.
     pub fn append(&mut self, batch: Arc<Batch>) {
         self.bytes += batch.bytes;
         self.tail.link(Arc::clone(&batch));
-        let before = std::mem::replace(&mut self.tail, Arc::clone(&batch));
-        if self.batches.is_empty()
-            && let Some(older) = self.uncut.replace(before)
-        {
-            older.cut();
-        }
+        self.tail = Arc::clone(&batch);
         self.batches.push_back(batch);
     }
 
-    /// Lets go of the oldest batches beyond the bounds, up to `stored`, the last stored sequence.
+    /// Lets go of the oldest batches beyond the bounds, up to `stored`, the last stored sequence. A
+    /// reader is lapped when the batch after its own goes, no sooner.
     pub fn evict(&mut self, stored: u64, now_us: u64) {
         while let Some(oldest) = self.batches.front() {
             let last = self.batches.len() == 1;
@@ -71,11 +68,9 @@ impl RoomLog {
             if !over || oldest.to > stored {
                 return;
             }
+            let Some(oldest) = self.batches.pop_front() else { return };
             self.bytes -= oldest.bytes;
-            if !last {
-                oldest.cut();
-            }
-            self.batches.pop_front();
+            std::mem::replace(&mut self.behind, oldest).cut();
         }
     }
 
@@ -96,9 +91,11 @@ impl RoomLog {
 }
 
 impl Drop for RoomLog {
-    /// Cuts the chain, so that it comes down batch by batch instead of by recursion.
+    /// Cuts the chain, so that it comes down batch by batch instead of by recursion, and so that every
+    /// reader learns that nothing will follow.
     fn drop(&mut self) {
-        for batch in self.uncut.take().into_iter().chain(self.batches.drain(..)) {
+        self.behind.cut();
+        for batch in self.batches.drain(..) {
             batch.cut();
         }
     }

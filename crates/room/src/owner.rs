@@ -123,11 +123,16 @@ pub struct Owner<R> {
     appended: u64,
     to_append: Vec<Arc<Entry>>,
     ids_to_append: Vec<StoredId>,
+    /// The last sequence that the store has taken or given up: what the log may let go of.
     stored: u64,
+    /// The last sequence that the store has taken.
+    kept: u64,
     unstored: VecDeque<(u64, usize, u64)>,
     unstored_bytes: usize,
     pending: VecDeque<PendingAck<R>>,
     active_us: u64,
+    /// The epochs before, each with its last number, oldest first.
+    past: Vec<(Epoch, u64)>,
 }
 
 impl<R> Owner<R> {
@@ -179,10 +184,12 @@ impl<R> Owner<R> {
             to_append: Vec::new(),
             ids_to_append: Vec::new(),
             stored: base - 1,
+            kept: base - 1,
             unstored: VecDeque::new(),
             unstored_bytes: 0,
             pending: VecDeque::new(),
             active_us: now.us,
+            past: loaded.epochs,
             config,
         }
     }
@@ -201,6 +208,10 @@ impl<R> Owner<R> {
         match self.admit(now, user, send) {
             Err(refusal) => Fate::Refused(refusal),
             Ok(Admitted::Again(seq)) => Fate::Accepted { seq },
+            // Attaching costs no token, so its number has its own bound: one more each on the average.
+            Ok(Admitted::Attach(..)) if self.pending.len() as u64 >= 2 * self.config.unstored_max => {
+                Fate::Refused(Refusal::until(ErrorCode::StoreUnavailable, 500_000))
+            }
             Ok(Admitted::Attach(seq, key)) => {
                 self.wait(seq, Some(key), reply(), send.id);
                 Fate::Pending
@@ -247,7 +258,7 @@ impl<R> Owner<R> {
                 Known::Full(us) => return Err(Refusal::until(ErrorCode::IdsFull, us)),
             }
         }
-        self.check_store(now)?;
+        self.may_release(now)?;
         if let Some(buckets) = &mut self.buckets {
             let user = SipHasher13::new_with_key(&self.config.secret).hash(user.id.as_str().as_bytes());
             buckets.take(user, now.us).map_err(|us| Refusal::until(ErrorCode::RateLimited, us))?;
@@ -259,18 +270,25 @@ impl<R> Owner<R> {
     }
 
     /// The stall rule: what was shown but not stored is bounded in number, bytes and age.
-    fn check_store(&self, now: Now) -> Result<(), Refusal> {
-        let Some((_, _, oldest_us)) = self.unstored.front() else { return Ok(()) };
-        let full = self.unstored.len() as u64 >= self.config.unstored_max
+    ///
+    /// The number counts from the last entry that was kept, what the store gave up included: the next
+    /// owner begins that far behind it, and must find no number used.
+    ///
+    /// # Errors
+    /// `store_unavailable` while nothing more may be released.
+    pub fn may_release(&self, now: Now) -> Result<(), Refusal> {
+        let full = (self.next_seq - 1).saturating_sub(self.kept) >= self.config.unstored_max
             || self.unstored_bytes >= self.config.unstored_bytes_max;
-        let stalled = now.us.saturating_sub(*oldest_us) > self.config.stall_max_us;
+        let oldest_us = self.unstored.front().map_or(now.us, |(_, _, us)| *us);
+        let stalled = now.us.saturating_sub(oldest_us) > self.config.stall_max_us;
         if full || stalled || self.next_seq > SEQ_MAX {
             return Err(Refusal::until(ErrorCode::StoreUnavailable, 500_000));
         }
         Ok(())
     }
 
-    /// Gives the next number to an entry: what every release goes through, whoever caused it.
+    /// Gives the next number to an entry: what every release goes through, whoever caused it, after
+    /// [`Self::may_release`].
     pub fn release(&mut self, now: Now, visibility: Visibility, body: Body) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
@@ -308,6 +326,7 @@ impl<R> Owner<R> {
     /// answers that were waiting.
     pub fn progress(&mut self, stored: u64, failed: u64, answers: &mut Vec<Answer<R>>) {
         self.stored = self.stored.max(stored);
+        self.kept = self.kept.max(stored);
         let settled = stored.max(failed);
         while self.unstored.front().is_some_and(|(seq, ..)| *seq <= settled) {
             if let Some((_, bytes, _)) = self.unstored.pop_front() {
@@ -379,6 +398,12 @@ impl<R> Owner<R> {
         !self.open.is_empty()
     }
 
+    /// Ends ownership before its time: who still waits for an answer, to be told to try again. Their ids
+    /// find what was stored under them at the next owner.
+    pub fn abandon(&mut self) -> impl Iterator<Item = (R, Box<str>)> + use<'_, R> {
+        self.pending.drain(..).map(|p| (p.reply, p.id))
+    }
+
     /// Drops what has aged out of log and tables; called about once a second.
     pub fn age(&mut self, now: Now) {
         self.ids.forget(now.us);
@@ -422,6 +447,18 @@ impl<R> Owner<R> {
     /// The current epoch.
     pub fn epoch(&self) -> &Epoch {
         &self.epoch
+    }
+
+    /// The epoch of a number that was acked: not always the current one, since ids outlive owners.
+    pub fn epoch_of(&self, seq: u64) -> &Epoch {
+        let at = self.past.partition_point(|(_, last)| *last < seq);
+        self.past.get(at).map_or(&self.epoch, |(epoch, _)| epoch)
+    }
+
+    /// Whether the store has given up entries: it takes no more of this epoch, so the room needs a new
+    /// owner.
+    pub fn failed(&self) -> bool {
+        self.stored > self.kept
     }
 
     /// The log.

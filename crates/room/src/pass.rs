@@ -135,7 +135,7 @@ mod tests {
         let mut law = run(100, 26_000.0, 5);
         let t = 5_000_000;
         law.arrived(t, 1);
-        law.passed(t + 700_000, 26_000.0);
+        law.passed(t + 650_000, 26_000.0);
         assert!(law.coalescing(), "load {} is between the two marks or younger than a second", law.load());
         law.passed(t + 5_000_000, 26_000.0);
         assert!(!law.coalescing(), "load {}", law.load());

@@ -63,15 +63,16 @@ impl Run {
         self.cuts.len()
     }
 
-    /// Where a cursor stands after `accepted` bytes of the run, counted from the run's first byte.
+    /// Where a cursor stands after `accepted` bytes of the run, counted from the run's first byte. Bytes
+    /// of the trailer move no cursor.
     pub fn cursor_at(&self, accepted: usize) -> Cursor {
         let accepted = u32::try_from(accepted).unwrap_or(u32::MAX);
         let whole = self.cuts.partition_point(|(end, _)| *end <= accepted);
-        match whole.checked_sub(1).map(|i| self.cuts[i]) {
-            Some((_, seq)) if whole == self.cuts.len() => Cursor { seq, offset: 0 },
-            None => Cursor { seq: self.start, offset: accepted },
-            Some((end, seq)) => Cursor { seq, offset: accepted - end },
+        if whole == self.cuts.len() {
+            return Cursor { seq: self.next, offset: 0 };
         }
+        let (end, seq) = whole.checked_sub(1).map_or((0, self.start), |i| self.cuts[i]);
+        Cursor { seq, offset: accepted - end }
     }
 
     /// What is left of the trailer when `accepted` bytes were taken; empty while frames are left.
@@ -110,8 +111,21 @@ pub struct Replica {
     tail: Arc<Batch>,
     bytes: usize,
     bounds: RingBounds,
-    /// Batches at the ring's end whose forms are still owed a `delivered`.
+    /// Batches at the ring's end that no pass has carried yet.
     undelivered: usize,
+    /// Where the link began: batches up to here were sealed before it and owe it nothing.
+    attached_at: u64,
+    /// The newest change of epoch, kept beyond its place in the ring: who was lapped over it must still
+    /// be told.
+    change: Option<Arc<Batch>>,
+}
+
+impl Drop for Replica {
+    /// Gives back what is owed, so that forms do not stay for a reader that is gone.
+    fn drop(&mut self) {
+        self.pull();
+        self.delivered_to(u64::MAX);
+    }
 }
 
 impl Replica {
@@ -120,7 +134,10 @@ impl Replica {
         let ring: VecDeque<_> = backlog.into_iter().collect();
         debug_assert!(ring.back().is_none_or(|b| b.to == tail.to), "the backlog ends at the tail");
         let bytes = ring.iter().map(|b| b.bytes).sum();
-        Self { ring, tail, bytes, bounds, undelivered: 0 }
+        let change = ring.iter().rev().find(|b| is_change(b)).cloned();
+        // Whoever goes on from the replica before this one has yet to get the backlog.
+        let (undelivered, attached_at) = (ring.len(), tail.to);
+        Self { ring, tail, bytes, bounds, undelivered, attached_at, change }
     }
 
     /// Follows the chain to its live end. Does not evict: the caller first tells those who would be
@@ -136,6 +153,9 @@ impl Replica {
                     pulled.flushes += batch.flushes;
                     self.ring.push_back(Arc::clone(&batch));
                     self.undelivered += 1;
+                    if is_change(&batch) {
+                        self.change = Some(Arc::clone(&batch));
+                    }
                     self.tail = batch;
                 }
                 Next::UpToDate => return pulled,
@@ -165,7 +185,7 @@ impl Replica {
             self.bytes -= oldest.bytes;
             if self.undelivered > self.ring.len() {
                 self.undelivered = self.ring.len();
-                oldest.delivered();
+                self.give_back(&oldest);
             }
         }
     }
@@ -175,9 +195,15 @@ impl Replica {
         let first = self.ring.len() - self.undelivered;
         let done = self.ring.range(first..).take_while(|b| b.to <= seq).count();
         for batch in self.ring.range(first..first + done) {
-            batch.delivered();
+            self.give_back(batch);
         }
         self.undelivered -= done;
+    }
+
+    fn give_back(&self, batch: &Batch) {
+        if batch.to > self.attached_at {
+            batch.delivered();
+        }
     }
 
     /// The current epoch.
@@ -220,12 +246,31 @@ impl Replica {
         self.ring.partition_point(|b| b.to < seq)
     }
 
+    /// What somebody at `cursor` has been given last: where it resumes in a replica that starts anew, whose
+    /// batches may have other borders after a change of owner.
+    pub fn given(&self, cursor: Cursor) -> Position {
+        let seq = cursor.seq.saturating_sub(1);
+        match self.change.as_deref() {
+            Some(Batch { kind: Kind::EpochChange { prev }, to, .. }) if seq < *to => {
+                Position { epoch: prev.epoch.clone(), seq }
+            }
+            _ => Position { epoch: self.epoch().clone(), seq },
+        }
+    }
+
+    /// The change of epoch that somebody at `cursor` has not been given yet, in the ring or not: to be told
+    /// before a gap that goes over it.
+    pub fn change_ahead(&self, cursor: Cursor) -> Option<&Arc<Batch>> {
+        self.change.as_ref().filter(|change| cursor.seq <= change.to)
+    }
+
     /// Where somebody who left off at `since` goes on, if the ring knows the place.
     pub fn resume(&self, since: &Position) -> Resume<'_> {
         let (head, first) = (self.head(), self.first());
         if since.epoch == *self.epoch() {
-            // Beyond the head nobody can have been: that client knows another room's past.
-            if since.seq > head || since.seq + 1 < first {
+            let start = self.change.as_ref().map_or(0, |change| change.to);
+            // Beyond the head or before the epoch nobody can have been: that client knows another past.
+            if since.seq > head || since.seq < start || since.seq + 1 < first {
                 return Resume::Unknown;
             }
             return self.resume_after(since.seq);
@@ -282,7 +327,8 @@ impl Replica {
         let form = encoder.form(batch, key);
         let mut cuts = vec![(form.len() as u32, batch.to + 1)];
         let last = first + 1 == self.ring.len();
-        if (last && trailer.is_empty()) || form.len() >= bytes_max {
+        let alone = if last { trailer.is_empty() } else { form.len() >= bytes_max };
+        if alone {
             return Some(Run { start, next: batch.to + 1, bytes: RunBytes::One(form), cuts, trailer: 0 });
         }
         let mut joined = form.to_vec();
@@ -312,4 +358,8 @@ impl Replica {
         let rest = form.get(cursor.offset as usize..)?.to_vec();
         Some((rest, Cursor { seq: batch.to + 1, offset: 0 }))
     }
+}
+
+fn is_change(batch: &Batch) -> bool {
+    matches!(batch.kind, Kind::EpochChange { .. })
 }

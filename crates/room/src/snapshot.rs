@@ -28,8 +28,8 @@ impl Viewer<'_> {
     }
 }
 
-/// The newest comments and events of a room, oldest first, at most `count_max`, without what was
-/// retracted or cleared since; the pin in force comes last. Looks at what the replica holds.
+/// The newest comments and events of a room, by rising sequence, at most `count_max`, without what was
+/// retracted or cleared since; and the pin in force, however old. Looks at what the replica holds.
 pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) -> Vec<&'r Entry> {
     let mut retracted = HashSet::new();
     let mut cleared = 0;
@@ -42,7 +42,11 @@ pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) ->
         match &entry.body {
             Body::Retract { seqs, .. } => retracted.extend(seqs.iter().copied()),
             Body::Clear { up_to } => cleared = cleared.max(*up_to),
-            Body::Pin { .. } if pin.is_none() && viewer.sees(entry) => pin = Some(&**entry),
+            // A pin that was taken away, or whose comment went after it, is not worth telling.
+            Body::Pin { of } if pin.is_none() && viewer.sees(entry) => {
+                let stands = *of > cleared && !retracted.contains(of);
+                pin = Some((&**entry, stands));
+            }
             Body::Comment(_) | Body::Event(_)
                 if items.len() < count_max
                     && entry.seq > cleared
@@ -55,9 +59,9 @@ pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) ->
         }
     }
     items.reverse();
-    // A pin that was taken away, or whose comment is gone, is not worth telling.
-    items.extend(
-        pin.filter(|p| matches!(p.body, Body::Pin { of } if of > cleared && !retracted.contains(&of))),
-    );
+    if let Some((pin, true)) = pin {
+        let at = items.partition_point(|e| e.seq < pin.seq);
+        items.insert(at, pin);
+    }
     items
 }

@@ -60,7 +60,9 @@ pub struct Append {
 /// What is known of a room when its owner starts.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// Epochs with the last sequence stored in each, oldest first.
+    /// Epochs with the last sequence stored in each, oldest first. An epoch that began and of which
+    /// nothing was stored is among them, with the number before its first: its entries may have been
+    /// shown, and the next owner must not use their numbers.
     pub epochs: Vec<(Epoch, u64)>,
     /// The newest stored entries of the last epoch, contiguous, oldest first.
     pub tail: Vec<Arc<Entry>>,
@@ -113,6 +115,9 @@ impl<T> Promise<T> {
 }
 
 /// How far the store has come with one owner's appends.
+///
+/// The first failure is the end: what would be stored behind a hole is not what was appended, so that
+/// everything after it counts as given up, however late the owner looks.
 pub struct Progress {
     stored: AtomicU64,
     failed: AtomicU64,
@@ -134,9 +139,11 @@ impl Progress {
         Arc::new(Self { stored: AtomicU64::new(0), failed: AtomicU64::new(0), waker })
     }
 
-    /// Everything up to `seq` is stored.
+    /// Everything up to `seq` is stored; after a failure: given up.
     pub fn store_to(&self, seq: u64) {
-        self.stored.fetch_max(seq, Ordering::AcqRel);
+        let given_up = self.failed() > self.stored();
+        let mark = if given_up { &self.failed } else { &self.stored };
+        mark.fetch_max(seq, Ordering::AcqRel);
         (self.waker)();
     }
 
@@ -162,6 +169,7 @@ pub trait Store: Send + Sync {
     /// Looks a room up for a new owner.
     fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
 
-    /// Appends entries; the answer moves `progress`.
+    /// Appends entries; the answer moves `progress`. Where one append failed for good, those after it
+    /// of the same owner fail too: `expected` does not fit.
     fn append(&self, append: Append, progress: &Arc<Progress>);
 }

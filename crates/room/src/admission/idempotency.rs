@@ -60,6 +60,7 @@ struct Record {
     payload: u64,
     seq: u64,
     acked: bool,
+    at_us: u64,
 }
 
 /// The table of one room.
@@ -67,6 +68,8 @@ struct Record {
 pub struct Idempotency {
     bounds: Bounds,
     records: HashMap<Key, Record>,
+    /// Keys by the time they were remembered. What was released since, or remembered anew, is skipped
+    /// when its time comes; until then it counts against the bound.
     order: VecDeque<(u64, Key)>,
 }
 
@@ -83,7 +86,7 @@ impl Idempotency {
             Some(r) if r.payload != payload => Known::Reused,
             Some(r) if r.acked => Known::Acked(r.seq),
             Some(r) => Known::Pending(r.seq),
-            None if self.records.len() < self.bounds.ids_max => Known::New,
+            None if self.order.len() < self.bounds.ids_max => Known::New,
             None => {
                 let oldest = self.order.front().map_or(now_us, |(at, _)| *at);
                 Known::Full((oldest + self.bounds.window_us).saturating_sub(now_us).max(1))
@@ -93,7 +96,7 @@ impl Idempotency {
 
     /// Remembers an id that has just been given `seq`.
     pub fn remember(&mut self, key: Key, payload: u64, seq: u64, acked: bool, now_us: u64) {
-        self.records.insert(key, Record { payload, seq, acked });
+        self.records.insert(key, Record { payload, seq, acked, at_us: now_us });
         self.order.push_back((now_us, key));
     }
 
@@ -112,14 +115,14 @@ impl Idempotency {
     /// Drops what is older than the window.
     pub fn forget(&mut self, now_us: u64) {
         while let Some((at, key)) = self.order.front().copied() {
-            if now_us.saturating_sub(at) < self.bounds.window_us {
-                return;
+            let record = self.records.get(&key).filter(|r| r.at_us == at);
+            if let Some(record) = record {
+                // An ack still pending keeps its id: the store decides, not the clock.
+                if !record.acked || now_us.saturating_sub(at) < self.bounds.window_us {
+                    return;
+                }
+                self.records.remove(&key);
             }
-            // An ack still pending keeps its id: the store decides, not the clock.
-            if self.records.get(&key).is_some_and(|r| !r.acked) {
-                return;
-            }
-            self.records.remove(&key);
             self.order.pop_front();
         }
     }

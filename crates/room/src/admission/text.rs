@@ -31,10 +31,7 @@ pub fn check<'a>(text: &'a str, limits: &Limits) -> Result<&'a str, ErrorCode> {
     if text.len() > limits.bytes_max || text.chars().count() > limits.chars_max {
         return Err(ErrorCode::TextTooLong);
     }
-    match text
-        .chars()
-        .any(|c| c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2028}' | '\u{2029}'))
-    {
+    match text.chars().any(|c| c.is_control() || matches!(c, '\u{202A}'..='\u{202E}')) {
         true => Err(ErrorCode::TextInvalid),
         false => Ok(text),
     }

@@ -1,0 +1,659 @@
+//! The owner, the store, the workers and the viewers, moved one operation at a time.
+//!
+//! The workers do what the server's worker does with a replica: passes over members, a flush for one,
+//! tails of half-written frames, gaps, and a new attachment where the log has moved past.
+
+use std::sync::Arc;
+
+use danmaku_room::Now;
+use danmaku_room::form::{Encoder, Encoding, FormKey};
+use danmaku_room::log::RingBounds;
+use danmaku_room::owner::{Config, Owner};
+use danmaku_room::replica::{Cursor, Replica, Resume};
+use danmaku_room::store::Durability;
+use danmaku_wire::entry::{Author, Body, Comment, Mode, Role, Tier, Visibility};
+use danmaku_wire::id::{RoomId, UserId};
+use danmaku_wire::native::{Gap, Joined, Pong, RoomUpdate, ServerMessage, Snapshot, You};
+use danmaku_wire::position::{Epoch, Position};
+use proptest::sample::Index;
+
+use super::scripted_store::ScriptedStore;
+use super::viewer::{Truth, Viewer};
+
+const VIEWERS: usize = 5;
+const AGE_MAX_US: u64 = 2_000_000;
+const UNSTORED_MAX: u64 = 12;
+/// About what a batch of one comment costs.
+const BATCH_BYTES: usize = 700;
+/// How far above its bound a ring may grow for a pass that is late, as the replica documents it.
+const OVERSHOOT: usize = 4;
+
+/// Where a viewer says that it left off.
+#[derive(Debug, Clone)]
+pub(crate) enum Since {
+    Nothing,
+    /// Where it really did.
+    Own,
+    /// Anywhere in an epoch that began.
+    In {
+        epoch: Index,
+        seq: u64,
+    },
+    Head {
+        back: u64,
+    },
+    BeyondHead {
+        ahead: u64,
+    },
+    UnknownEpoch {
+        seq: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Release {
+        seen_by: u8,
+        chars: usize,
+    },
+    Seal,
+    HandToStore,
+    Commit {
+        entries: usize,
+    },
+    FailForGood,
+    HearFromStore,
+    Pull {
+        worker: Index,
+    },
+    Pass {
+        worker: Index,
+        accept: Vec<usize>,
+        counts: bool,
+    },
+    Writable {
+        viewer: Index,
+        accept: usize,
+    },
+    Connect {
+        viewer: Index,
+        worker: Index,
+        since: Since,
+        accept: usize,
+    },
+    Disconnect {
+        viewer: Index,
+    },
+    ChangeTier {
+        viewer: Index,
+        tier: u8,
+    },
+    /// Something for one viewer alone, such as an ack.
+    Tell {
+        viewer: Index,
+        accept: usize,
+    },
+    Wait {
+        ms: u64,
+    },
+    Age,
+    AttachAgain {
+        worker: Index,
+    },
+    RestartOwner,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) workers: usize,
+    pub(crate) log_batches: usize,
+    pub(crate) ring_batches: usize,
+    pub(crate) tail_max: usize,
+    pub(crate) run_bytes_max: usize,
+}
+
+/// A viewer's connection on a worker.
+struct Connection {
+    worker: usize,
+    cursor: Cursor,
+    key: FormKey,
+    blocked: bool,
+    outbox: Vec<u8>,
+    /// Bytes that the socket has taken so far.
+    sent: usize,
+}
+
+struct Worker {
+    replica: Replica,
+    encoder: Encoder,
+    /// The owner that the replica follows.
+    follows: Epoch,
+}
+
+pub(crate) struct World {
+    setup: Setup,
+    now: Now,
+    owner: Owner<()>,
+    store: ScriptedStore,
+    workers: Vec<Worker>,
+    connections: Vec<Option<Connection>>,
+    viewers: Vec<Viewer>,
+    truth: Truth,
+    author: Arc<Author>,
+}
+
+fn epoch(n: usize) -> Epoch {
+    Epoch::parse(&format!("e{n}")).expect("valid")
+}
+
+fn tier(n: u8) -> Tier {
+    [Tier::Lite, Tier::Standard, Tier::Full][usize::from(n % 3)]
+}
+
+fn author(id: &str) -> Arc<Author> {
+    let id = UserId::parse(id).expect("valid");
+    Arc::new(Author { id, name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() })
+}
+
+impl World {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let now = Now { us: 1_000_000, wall_ms: 1_700_000_000_000 };
+        let mut store = ScriptedStore::new(setup.tail_max);
+        let mut owner = Self::start_owner(&setup, &mut store, now);
+        let workers = (0..setup.workers).map(|_| Self::attach(&setup, &mut owner, now)).collect();
+        Self {
+            now,
+            owner,
+            store,
+            workers,
+            connections: (0..VIEWERS).map(|_| None).collect(),
+            viewers: (0..VIEWERS).map(|_| Viewer::default()).collect(),
+            truth: Truth::default(),
+            author: author("u1"),
+            setup,
+        }
+    }
+
+    fn start_owner(setup: &Setup, store: &mut ScriptedStore, now: Now) -> Owner<()> {
+        let loaded = store.load();
+        let (fresh, last) = (epoch(store.epochs.len()), loaded.epochs.last().map(|(_, seq)| *seq));
+        let log = RingBounds { bytes_max: setup.log_batches * BATCH_BYTES, age_max_us: AGE_MAX_US };
+        let config = Config {
+            durability: Durability::Memory,
+            log,
+            unstored_max: UNSTORED_MAX,
+            stall_max_us: u64::MAX,
+            ..Config::default()
+        };
+        let room = RoomId::parse("r1").expect("valid");
+        let owner = Owner::start(room, fresh.clone(), loaded, config, now);
+        store.begin(fresh, last.map_or(1, |seq| seq + 1 + UNSTORED_MAX));
+        owner
+    }
+
+    fn attach(setup: &Setup, owner: &mut Owner<()>, now: Now) -> Worker {
+        let (backlog, tail) = owner.attach(now);
+        let bounds = RingBounds { bytes_max: setup.ring_batches * BATCH_BYTES, age_max_us: AGE_MAX_US };
+        let replica = Replica::new(backlog, tail, bounds);
+        Worker { replica, encoder: Encoder::new(1), follows: owner.epoch().clone() }
+    }
+
+    pub(crate) fn apply(&mut self, op: Op) {
+        self.now.us += 1;
+        match op {
+            Op::Release { seen_by, chars } => self.release(seen_by, chars),
+            Op::Seal => {
+                self.owner.end_turn();
+                self.owner.seal(self.now);
+                self.check_log();
+            }
+            Op::HandToStore => {
+                if let Some(append) = self.owner.take_append() {
+                    self.store.append(append);
+                }
+            }
+            Op::Commit { entries } => self.store.commit(entries),
+            Op::FailForGood => self.store.fail(),
+            Op::HearFromStore => {
+                let (stored, failed) = self.store.progress();
+                self.owner.progress(stored, failed, &mut Vec::new());
+            }
+            Op::Pull { worker } => self.pull(worker.index(self.setup.workers)),
+            Op::Pass { worker, accept, counts } => {
+                self.pass(worker.index(self.setup.workers), &accept, counts);
+            }
+            Op::Writable { viewer, accept } => self.writable(viewer.index(VIEWERS), accept),
+            Op::Connect { viewer, worker, since, accept } => {
+                self.connect(viewer.index(VIEWERS), worker.index(self.setup.workers), &since, accept);
+            }
+            Op::Disconnect { viewer } => self.connections[viewer.index(VIEWERS)] = None,
+            Op::ChangeTier { viewer, tier: n } => self.change_tier(viewer.index(VIEWERS), tier(n)),
+            Op::Tell { viewer, accept } => self.tell(viewer.index(VIEWERS), accept),
+            Op::Wait { ms } => {
+                self.now.us += ms * 1_000;
+                self.now.wall_ms += ms;
+            }
+            Op::Age => {
+                self.owner.age(self.now);
+                self.check_log();
+                (0..self.setup.workers).for_each(|worker| self.evict(worker));
+            }
+            Op::AttachAgain { worker } => self.attach_again(worker.index(self.setup.workers), true),
+            Op::RestartOwner => self.owner = Self::start_owner(&self.setup, &mut self.store, self.now),
+        }
+    }
+
+    fn release(&mut self, seen_by: u8, chars: usize) {
+        if self.owner.may_release(self.now).is_err() {
+            return;
+        }
+        let visibility = match seen_by {
+            0..3 => Visibility::Tier(tier(seen_by)),
+            3 => Visibility::Author(self.author.id.clone()),
+            4 => Visibility::Staff,
+            _ => Visibility::Tier(Tier::Lite),
+        };
+        let comment = Comment {
+            user: Arc::clone(&self.author),
+            text: "x".repeat(chars).into(),
+            mode: Mode::Scroll,
+            color: 1,
+            size: 25,
+            stream_ms: None,
+        };
+        let body = Body::Comment(comment);
+        let seq = self.owner.release(self.now, visibility.clone(), body.clone());
+        let entry = Arc::new(danmaku_wire::entry::Entry { seq, at_ms: self.now.wall_ms, visibility, body });
+        let before = self.truth.entries.insert(seq, (self.owner.epoch().clone(), entry));
+        assert!(before.is_none(), "{seq} was given twice");
+    }
+
+    /// The log keeps to its bounds, but for what is not stored and for its newest batch.
+    fn check_log(&self) {
+        let log = self.owner.log();
+        let (stored, failed) = self.store.progress();
+        let over = log.bytes() > self.setup.log_batches * BATCH_BYTES && log.batches().count() > 1;
+        let oldest = log.batches().next().map_or(0, |b| b.to);
+        assert!(!over || oldest > stored.max(failed) || self.truth.entries.contains_key(&oldest));
+        assert_eq!(log.bytes(), log.batches().map(|b| b.bytes).sum::<usize>());
+    }
+
+    fn pull(&mut self, at: usize) {
+        let worker = &mut self.workers[at];
+        let pulled = worker.replica.pull();
+        if pulled.lapped {
+            let wanted = worker.replica.head() + 1;
+            let same = worker.follows == *self.owner.epoch();
+            let held = self.owner.log().batches().any(|b| b.from == wanted);
+            assert!(!(same && held), "lapped although {wanted} is in the log");
+            return self.attach_again(at, false);
+        }
+        self.evict(at);
+    }
+
+    /// The replica starts anew; who followed it goes on where it was.
+    fn attach_again(&mut self, at: usize, same_link: bool) {
+        let members = self.members(at);
+        members.iter().for_each(|slot| self.keep_tail(*slot));
+        let given: Vec<Position> = members
+            .iter()
+            .map(|slot| self.workers[at].replica.given(self.connection(*slot).cursor))
+            .collect();
+        if same_link || self.workers[at].follows == *self.owner.epoch() {
+            self.owner.detach(self.now);
+        }
+        self.workers[at] = Self::attach(&self.setup, &mut self.owner, self.now);
+        for (slot, given) in members.into_iter().zip(given) {
+            self.go_on(slot, &given);
+        }
+        self.evict(at);
+    }
+
+    fn go_on(&mut self, slot: usize, given: &Position) {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+        match replica.resume(given) {
+            Resume::At(cursor) => connection.cursor = cursor,
+            Resume::Within(batch) => {
+                encoder.rest_of(batch, given.seq, connection.key, &mut connection.outbox);
+                connection.cursor = Cursor { seq: batch.to + 1, offset: 0 };
+            }
+            // Behind the ring it is told of a gap; of another past it is told anew.
+            Resume::Unknown if given.epoch == *replica.epoch() => {}
+            Resume::Unknown => self.welcome(slot, false),
+        }
+    }
+
+    /// What somebody is told who begins: `joined`, and a snapshot where nothing was recovered.
+    fn welcome(&mut self, slot: usize, recovered: bool) {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+        let (epoch, seq) = (replica.epoch().as_str(), replica.head());
+        let you = You { id: "u9", name: "", role: Role::Viewer, guest: None };
+        let joined = Joined { room: "r1", epoch, seq, online: 1, recovered, you };
+        encoder.control(&ServerMessage::Joined(joined), Encoding::Json, &mut connection.outbox);
+        if !recovered {
+            let snapshot = Snapshot { epoch, seq, items: &[], room: RoomUpdate::default() };
+            encoder.control(&ServerMessage::Snapshot(snapshot), Encoding::Json, &mut connection.outbox);
+            connection.cursor = replica.live();
+        }
+    }
+
+    fn connect(&mut self, slot: usize, worker: usize, since: &Since, accept: usize) {
+        self.connections[slot] = None;
+        let replica = &self.workers[worker].replica;
+        let position = self.position(since, slot, replica);
+        if !matches!(since, Since::Own) {
+            self.viewers[slot].stand_at(position.clone());
+        }
+        let tier = tier(slot as u8);
+        self.viewers[slot].connected(tier);
+        let key = FormKey { encoding: Encoding::Json, deflate: slot % 2 == 1, tier };
+        let (cursor, rest) = match position.as_ref().map(|since| (replica.resume(since), since)) {
+            None | Some((Resume::Unknown, _)) => (None, None),
+            Some((Resume::At(cursor), _)) => (Some(cursor), None),
+            Some((Resume::Within(batch), since)) => {
+                (Some(Cursor { seq: batch.to + 1, offset: 0 }), Some((Arc::clone(batch), since.seq)))
+            }
+        };
+        if let Some(since) = &position {
+            self.check_recovered(since, cursor.is_some(), replica);
+        }
+        self.connections[slot] = Some(Connection {
+            worker,
+            cursor: cursor.unwrap_or(replica.live()),
+            key,
+            blocked: false,
+            outbox: Vec::new(),
+            sent: 0,
+        });
+        self.welcome(slot, cursor.is_some());
+        if let Some((batch, seq)) = rest {
+            let connection = self.connections[slot].as_mut().expect("just made");
+            self.workers[worker].encoder.rest_of(&batch, seq, key, &mut connection.outbox);
+        }
+        self.flush(slot, accept);
+    }
+
+    fn position(&self, since: &Since, slot: usize, replica: &Replica) -> Option<Position> {
+        let current = |seq| Position { epoch: replica.epoch().clone(), seq };
+        match since {
+            Since::Nothing => None,
+            Since::Own => self.viewers[slot].position.clone(),
+            Since::In { epoch, seq } => {
+                let (epoch, _) = epoch.get(&self.store.epochs);
+                let of = |seq: &u64| self.truth.entries[seq].0 == *epoch;
+                let given: Vec<u64> = self.truth.entries.keys().copied().filter(of).collect();
+                let seq = *given.get(*seq as usize % given.len().max(1))?;
+                Some(Position { epoch: epoch.clone(), seq })
+            }
+            Since::Head { back } => Some(current(replica.head().saturating_sub(*back))),
+            Since::BeyondHead { ahead } => Some(current(replica.head() + 1 + ahead)),
+            Since::UnknownEpoch { seq } => {
+                Some(Position { epoch: Epoch::parse("other").expect("valid"), seq: *seq })
+            }
+        }
+    }
+
+    /// Nobody is refused a recovery that the ring could give, and nobody is promised another.
+    fn check_recovered(&self, since: &Position, recovered: bool, replica: &Replica) {
+        let first = replica.first();
+        let change = replica.batches().find_map(|b| match &b.kind {
+            danmaku_room::batch::Kind::EpochChange { prev } => Some((prev.clone(), b.to)),
+            _ => None,
+        });
+        let possible = if since.epoch == *replica.epoch() {
+            let start = change.map_or(0, |(_, to)| to);
+            (start.max(first - 1)..=replica.head()).contains(&since.seq)
+        } else {
+            change.is_some_and(|(prev, _)| prev.epoch == since.epoch && since.seq + 1 >= first)
+        };
+        assert_eq!(recovered, possible, "{since} of a ring from {first} to {}", replica.head());
+    }
+
+    fn members(&self, worker: usize) -> Vec<usize> {
+        let on = |slot: &usize| self.connections[*slot].as_ref().is_some_and(|c| c.worker == worker);
+        (0..VIEWERS).filter(on).collect()
+    }
+
+    fn connection(&self, slot: usize) -> &Connection {
+        self.connections[slot].as_ref().expect("a member")
+    }
+
+    /// The socket takes bytes.
+    fn deliver(&mut self, slot: usize, bytes: &[u8]) {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        connection.sent += bytes.len();
+        self.viewers[slot].receive(bytes, &self.truth);
+    }
+
+    /// Offers the outbox; whether it is empty now.
+    fn flush_outbox(&mut self, slot: usize, budget: &mut usize) -> bool {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        let taken = connection.outbox.len().min(*budget);
+        *budget -= taken;
+        let bytes: Vec<u8> = connection.outbox.drain(..taken).collect();
+        let empty = connection.outbox.is_empty();
+        connection.blocked |= !empty;
+        self.deliver(slot, &bytes);
+        empty
+    }
+
+    fn writable(&mut self, slot: usize, accept: usize) {
+        if let Some(connection) = &mut self.connections[slot] {
+            connection.blocked = false;
+            self.flush(slot, accept);
+        }
+    }
+
+    /// Brings one viewer forward by at most `budget` bytes: rest of a frame, outbox, whole batches.
+    fn flush(&mut self, slot: usize, mut budget: usize) {
+        loop {
+            if self.connection(slot).cursor.offset == 0 && !self.flush_outbox(slot, &mut budget) {
+                return;
+            }
+            let connection = self.connections[slot].as_mut().expect("a member");
+            let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+            if replica.lapped(connection.cursor) {
+                self.tell_gap(slot);
+                continue;
+            }
+            let frame_due = connection.cursor.offset > 0;
+            let bytes_max =
+                if frame_due && !connection.outbox.is_empty() { 0 } else { self.setup.run_bytes_max };
+            let run = replica.run(connection.cursor.seq, connection.key, bytes_max, &[], encoder);
+            let Some(run) = run else { return };
+            let offset = connection.cursor.offset as usize;
+            let rest = run.bytes()[offset..].to_vec();
+            let taken = rest.len().min(budget);
+            budget -= taken;
+            connection.cursor = run.cursor_at(offset + taken);
+            connection.blocked |= taken < rest.len();
+            self.deliver(slot, &rest[..taken]);
+            if taken < rest.len() {
+                return;
+            }
+        }
+    }
+
+    /// A pass over all members of a worker whose sockets are not full.
+    fn pass(&mut self, at: usize, accept: &[usize], counts: bool) {
+        let end = self.workers[at].replica.head();
+        let mut trailer = Vec::new();
+        if counts {
+            let update = ServerMessage::Room(RoomUpdate { online: 7, ..RoomUpdate::default() });
+            self.workers[at].encoder.control(&update, Encoding::Json, &mut trailer);
+        }
+        for slot in self.members(at) {
+            let mut budget = accept[slot % accept.len()];
+            while !self.connection(slot).blocked && self.pass_one(slot, &trailer, &mut budget, end) {}
+        }
+        self.workers[at].replica.delivered_to(end);
+        self.evict(at);
+    }
+
+    /// One write of a pass; whether there is more for this member.
+    fn pass_one(&mut self, slot: usize, trailer: &[u8], budget: &mut usize, end: u64) -> bool {
+        if !self.flush_outbox(slot, budget) {
+            return false;
+        }
+        let connection = self.connections[slot].as_mut().expect("a member");
+        let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+        assert_eq!(connection.cursor.offset, 0, "who is not blocked stands at a frame's border");
+        if replica.lapped(connection.cursor) {
+            self.tell_gap(slot);
+            self.flush(slot, *budget);
+            return false;
+        }
+        let start = connection.cursor.seq;
+        let Some(run) = replica.run(start, connection.key, self.setup.run_bytes_max, trailer, encoder) else {
+            return false;
+        };
+        let taken = run.bytes().len().min(*budget);
+        *budget -= taken;
+        connection.cursor = run.cursor_at(taken);
+        if taken < run.bytes().len() {
+            connection.blocked = true;
+            connection.outbox.extend_from_slice(run.trailer_after(taken));
+        }
+        let bytes = run.bytes()[..taken].to_vec();
+        assert!(
+            trailer.is_empty() || run.next <= replica.head() || run.bytes().ends_with(trailer),
+            "a run that reaches the head carries the trailer"
+        );
+        self.deliver(slot, &bytes);
+        !self.connection(slot).blocked && run.next <= end
+    }
+
+    fn tell_gap(&mut self, slot: usize) {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+        let (mut from, out) = (connection.cursor.seq, &mut connection.outbox);
+        let mut gap = |epoch, from, to| {
+            if from <= to {
+                let gap = Gap { epoch, from, to, reason: "slow_consumer" };
+                encoder.control(&ServerMessage::Gap(gap), Encoding::Json, out);
+            }
+        };
+        if let Some(change) = replica.change_ahead(connection.cursor) {
+            let danmaku_room::batch::Kind::EpochChange { prev } = &change.kind else {
+                panic!("a change of epoch")
+            };
+            gap(Some(prev.epoch.as_str()), from, prev.seq);
+            let message = danmaku_wire::native::EpochChange {
+                epoch: change.epoch.as_str(),
+                seq: change.to,
+                prev: Some(prev),
+            };
+            encoder.control(&ServerMessage::Epoch(message), Encoding::Json, out);
+            from = change.to + 1;
+        }
+        let mut gap = |epoch, from, to| {
+            if from <= to {
+                let gap = Gap { epoch, from, to, reason: "slow_consumer" };
+                encoder.control(&ServerMessage::Gap(gap), Encoding::Json, out);
+            }
+        };
+        gap(None, from, replica.head());
+        connection.cursor = replica.live();
+    }
+
+    fn keep_tail(&mut self, slot: usize) {
+        let connection = self.connections[slot].as_mut().expect("a member");
+        if connection.cursor.offset == 0 {
+            return;
+        }
+        let Worker { replica, encoder, .. } = &mut self.workers[connection.worker];
+        let (rest, cursor) = replica
+            .rest_of_frame(connection.cursor, connection.key, encoder)
+            .expect("a half-written frame's batch is in the ring");
+        connection.cursor = cursor;
+        connection.outbox.splice(0..0, rest);
+    }
+
+    fn change_tier(&mut self, slot: usize, tier: Tier) {
+        if self.connections[slot].is_none() {
+            return;
+        }
+        self.keep_tail(slot);
+        let connection = self.connections[slot].as_mut().expect("a member");
+        connection.key.tier = tier;
+        self.viewers[slot].tier_from(connection.sent + connection.outbox.len(), tier);
+    }
+
+    fn tell(&mut self, slot: usize, accept: usize) {
+        let Some(connection) = &mut self.connections[slot] else { return };
+        let encoder = &mut self.workers[connection.worker].encoder;
+        encoder.control(&ServerMessage::Pong(Pong { t: 1 }), Encoding::Json, &mut connection.outbox);
+        if !connection.blocked {
+            self.flush(slot, accept);
+            let connection = self.connection(slot);
+            assert!(connection.blocked || connection.outbox.is_empty(), "an answer waits for no batch");
+        }
+    }
+
+    fn evict(&mut self, at: usize) {
+        let bytes_max = self.setup.ring_batches * BATCH_BYTES;
+        while let Some(oldest) = self.workers[at].replica.over_bounds(self.now.us) {
+            let (to, bytes) = (oldest.to, self.workers[at].replica.bytes());
+            for slot in self.members(at) {
+                let connection = self.connection(slot);
+                assert!(
+                    connection.blocked || connection.cursor.seq > to || bytes > OVERSHOOT * bytes_max,
+                    "viewer {slot} keeps up and still needs {to}"
+                );
+                if connection.cursor.seq <= to {
+                    self.keep_tail(slot);
+                }
+            }
+            self.workers[at].replica.evict();
+        }
+        let replica = &self.workers[at].replica;
+        assert_eq!(replica.bytes(), replica.batches().map(|b| b.bytes).sum::<usize>());
+        assert!(replica.bytes() <= OVERSHOOT * bytes_max || replica.batches().count() == 1);
+    }
+
+    /// The store catches up, every socket takes everything: then every viewer stands at the head.
+    pub(crate) fn come_to_rest(&mut self) {
+        for round in 0..2 {
+            if self.owner.failed() {
+                self.apply(Op::RestartOwner);
+            }
+            for op in [Op::HandToStore, Op::Commit { entries: usize::MAX }] {
+                self.apply(op);
+            }
+            while self.store.busy() {
+                self.apply(Op::Commit { entries: usize::MAX });
+            }
+            self.apply(Op::HearFromStore);
+            self.apply(Op::Seal);
+            assert!(self.owner.unstored() == 0 || round == 0, "everything was settled");
+        }
+        for at in 0..self.setup.workers {
+            self.pull(at);
+            self.pass(at, &[usize::MAX], true);
+        }
+        for slot in 0..VIEWERS {
+            self.writable(slot, usize::MAX);
+            self.check_viewer(slot);
+        }
+    }
+
+    fn check_viewer(&self, slot: usize) {
+        let Some(connection) = &self.connections[slot] else { return };
+        let (viewer, replica) = (&self.viewers[slot], &self.workers[connection.worker].replica);
+        assert!(!viewer.half_a_frame() && connection.outbox.is_empty() && !connection.blocked);
+        let head = Position { epoch: replica.epoch().clone(), seq: replica.head() };
+        assert_eq!(viewer.position.as_ref(), Some(&head), "viewer {slot} has come to the head");
+        assert_eq!(head.epoch, *self.owner.epoch());
+        assert!(viewer.shown.values().all(|times| *times == 1), "nothing came twice");
+        for (seq, (epoch, entry)) in self.truth.entries.range(viewer.owed_from..) {
+            let everyone = entry.visibility == Visibility::Tier(Tier::Lite);
+            let stands = epoch == self.owner.epoch() || self.store.holds(*seq);
+            let told = viewer.gaps.iter().any(|(from, to)| (from..=to).contains(&seq));
+            let shown = viewer.shown.contains_key(seq);
+            assert!(!everyone || !stands || told || shown, "viewer {slot} misses {seq} without a word");
+            assert!(stands || !shown, "viewer {slot} still shows {seq}, which was not kept");
+        }
+    }
+}
