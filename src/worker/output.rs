@@ -110,7 +110,7 @@ impl Worker {
             Outcome::NotStored { seq } => {
                 self.cells.refuse(ErrorCode::NotStored);
                 let error = ErrorMessage {
-                    seq: Some(seq),
+                    seq: Some(*seq),
                     shown: true,
                     ..ErrorMessage::new(id, ErrorCode::NotStored)
                 };
