@@ -2,17 +2,21 @@
 //!
 //! A separate write costs about 6.5 µs of sender CPU whatever its size up to 4 KiB, so what saves CPU
 //! is fewer writes; what costs latency is waiting. The law: with λ flush requests a second and P the
-//! smoothed CPU cost of a pass, ρ = λ·P is the share of a core that passes at once would take. Below
-//! 0.65 every request runs at once. From 0.75 on passes start at most every P / 0.5, which holds them
-//! at half a core, up to a tick of 100 ms and, where even that is not enough, up to the configured
-//! longest tick. Between the two the mode stays as it was, and it stays at least a second.
+//! smoothed CPU cost of a pass, ρ = λ·P is the share of a core that passes at once would take. Up to a
+//! whole core every request runs at once: those that come during a pass ride the next one, so a core
+//! that is just full merges by itself and nothing queues up. From 1.2 on passes start at most every
+//! P / 0.5, which holds them at half a core, up to a tick of 100 ms and, where even that is not enough,
+//! up to the configured longest tick. Between the two the mode stays as it was, and it stays at least a
+//! second. (Why not sooner: `docs/decisions/0003-pass-law.md`.)
 
-/// Below this share of a core passes run at once.
-const SHARE_IMMEDIATE: f64 = 0.65;
+/// Up to this share of a core passes run at once.
+const SHARE_IMMEDIATE: f64 = 1.0;
 /// From this share on passes are spaced.
-const SHARE_COALESCE: f64 = 0.75;
+const SHARE_COALESCE: f64 = 1.2;
 /// The share that spaced passes take.
 const SHARE_TARGET: f64 = 0.5;
+/// The share that they may take before the tick grows beyond what viewers do not notice.
+const SHARE_BEARABLE: f64 = 0.65;
 /// The tick that viewers do not notice, microseconds.
 const TICK_COMFORT_US: u64 = 100_000;
 /// The least time in coalescing mode, microseconds.
@@ -93,7 +97,7 @@ impl Law {
         if comfortable <= TICK_COMFORT_US {
             return comfortable;
         }
-        let bearable = (self.cost_us / SHARE_IMMEDIATE) as u64;
+        let bearable = (self.cost_us / SHARE_BEARABLE) as u64;
         bearable.clamp(TICK_COMFORT_US, self.tick_max_us.max(TICK_COMFORT_US))
     }
 }
@@ -119,7 +123,8 @@ mod tests {
         for (per_s, cost_us, tick) in [
             (20, 26_000.0, 0),
             (100, 26_000.0, 52_000),
-            (20, 52_000.0, 100_000),
+            (20, 50_000.0, 0),
+            (20, 63_000.0, 100_000),
             (20, 104_000.0, 160_000),
             (20, 400_000.0, 250_000),
             (100, 5_000.0, 0),
@@ -135,7 +140,7 @@ mod tests {
         let mut law = run(100, 26_000.0, 5);
         let t = 5_000_000;
         law.arrived(t, 1);
-        law.passed(t + 650_000, 26_000.0);
+        law.passed(t + 400_000, 26_000.0);
         assert!(law.coalescing(), "load {} is between the two marks or younger than a second", law.load());
         law.passed(t + 5_000_000, 26_000.0);
         assert!(!law.coalescing(), "load {}", law.load());

@@ -203,6 +203,27 @@ fn a_text_is_utf8_to_its_last_byte_or_refused() {
     }
 }
 
+/// `arena::decode`: numbers in more bytes than they need, and in more than there are.
+#[test]
+fn a_number_has_at_most_64_bits_in_at_most_ten_bytes() {
+    for bytes in 1..12 {
+        for last in [0, 1, 2, 3, 0x7F, 0x80, 0xFF] {
+            for filler in [0x80, 0xFF] {
+                let mut number = vec![filler; bytes];
+                number[bytes - 1] = last;
+                for after in [vec![], vec![0x0A, 1, b'k']] {
+                    // A colour, a time, a number that nobody knows, and the body's own length.
+                    for key in [0x20, 0x30, 0x40] {
+                        let body = [vec![key], number.clone(), after.clone()].concat();
+                        check_proto(&[vec![0x0A], varint(body.len()), body].concat()).expect("as prost");
+                    }
+                    check_proto(&[vec![0x0A], number.clone(), after].concat()).expect("as prost");
+                }
+            }
+        }
+    }
+}
+
 /// `arena::decode`: unknown groups may nest as deep as prost lets them, and no deeper.
 #[test]
 fn groups_nest_as_deep_as_prost_allows() {

@@ -351,6 +351,20 @@ proptest! {
     }
 }
 
+/// `proto::encode`: messages around the sizes where a length takes one byte more.
+#[test]
+fn a_length_is_as_short_as_it_can_be() {
+    for edge in [1 << 7, 1 << 14, 1 << 21] {
+        for bytes in edge - 40..edge + 2 {
+            let text = "a".repeat(bytes);
+            let room = RoomUpdate::default();
+            check(&ServerMessage::Gap(Gap { epoch: None, from: 1, to: 2, reason: &text })).expect("same");
+            let snapshot = Snapshot { epoch: &text, seq: 1, items: &[], room };
+            check(&ServerMessage::Snapshot(snapshot)).expect("same");
+        }
+    }
+}
+
 /// `json::encode`: a comment costs at most 1.35 times the bare object of its four facts.
 #[test]
 fn a_comment_in_json_is_hardly_longer_than_its_bare_facts() {

@@ -176,7 +176,7 @@ fn entries() -> Vec<Entry> {
         color: 0,
         size: 36,
         stream_ms: Some(1234),
-        ..comment(vip(), "<前方\n😀>")
+        ..comment(vip(), "<前方\n\\😀>")
     };
     let event =
         |kind: &str, user, data: &str| Body::Event(Event { kind: kind.into(), user, data: data.into() });

@@ -54,6 +54,7 @@ mod key {
 /// # Errors
 /// [`DecodeError::Malformed`] for what is not protobuf of this schema, [`DecodeError::BadField`] for a
 /// value outside its field's range.
+#[inline]
 pub fn decode<'a>(bytes: &'a [u8], arena: &'a Bump) -> Result<Command<'a>, DecodeError<'a>> {
     let mut reader = Reader { rest: bytes };
     // Nearly every message is one publish and nothing else: it needs no merging.

@@ -8,7 +8,6 @@ use crate::native::command::{
     Auth, Command, DecodeError, Fields, JoinFields, Malformed, Ping, Problem, ReactFields, ReportFields,
     SendFields, Since, ViewFields,
 };
-use crate::position::SEQ_MAX;
 
 /// Decodes an object with one key, the command's name.
 ///
@@ -133,7 +132,7 @@ fn since<'a>(reader: &mut Reader<'a>) -> Result<Since<'a>, Malformed> {
     let mut since = Since::default();
     fields!(reader, {
         "epoch" => since.epoch = reader.string("since.epoch")?.unwrap_or_default(),
-        "seq" => since.seq = reader.number("since.seq", SEQ_MAX)?.unwrap_or_default(),
+        "seq" => since.seq = reader.number("since.seq", u64::MAX)?.unwrap_or_default(),
     });
     Ok(since)
 }
@@ -180,7 +179,7 @@ fn report<'a>(reader: &mut Reader<'a>) -> Result<ReportFields<'a>, Malformed> {
     let mut report = ReportFields::default();
     if body(reader, "report")? {
         fields!(reader, {
-            "seq" => report.seq = reader.number("seq", SEQ_MAX)?.unwrap_or_default(),
+            "seq" => report.seq = reader.number("seq", u64::MAX)?.unwrap_or_default(),
             "reason" => report.reason = reader.string("reason")?.unwrap_or_default(),
         });
     }

@@ -311,12 +311,10 @@ impl<'a> Reader<'a> {
         if !self.text.as_bytes()[self.at..].starts_with(b"\\u") {
             return Ok(None);
         }
-        let after_high = self.at;
         self.at += 2;
         let low = self.four_hex()?;
         if !(0xDC00..0xE000).contains(&low) {
-            // Not its other half: read it again as an escape of its own.
-            self.at = after_high;
+            // Whatever this one was, the string is refused, or nobody looks at it.
             return Ok(None);
         }
         Ok(char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)))
