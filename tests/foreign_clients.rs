@@ -338,3 +338,39 @@ async fn a_room_spread_over_workers_is_one_room() {
     let server = Server::start(&["--workers", "3", "--config", "tests/support/spread.toml"]);
     crowd(&server).await;
 }
+
+/// `join` across workers: a session takes along what it sent behind the command, and hears of the fate of
+/// all that it sent before, whether or not it waits for the answers.
+#[tokio::test]
+async fn a_session_that_moves_loses_neither_commands_nor_answers() {
+    let server = Server::start(&["--workers", "4", "--config", "benches/bench.toml"]);
+    for (waits, rooms) in [(true, 0..32), (false, 32..64)] {
+        let mut session = Session::open(&server, Kind::Tungstenite, false, "start").await;
+        session.joined().await;
+        let (mut joins, mut acks) = (0, Vec::new());
+        for n in rooms.clone() {
+            let join = json!({"join": {"room": format!("room-{n}")}}).to_string();
+            let send = json!({"send": {"id": format!("id-{n}"), "text": format!("text {n}")}}).to_string();
+            let Client::Tungstenite(socket) = &mut session.client else { unreachable!("it was opened so") };
+            socket.feed(tungstenite::Message::text(join)).await.expect("written");
+            socket.feed(tungstenite::Message::text(send)).await.expect("written");
+            let last = n + 1 == rooms.end;
+            if waits || last {
+                socket.flush().await.expect("sent");
+                let due = if waits { n - rooms.start + 1 } else { rooms.len() };
+                while acks.len() < due || joins < due {
+                    match session.told().await {
+                        Told::Joined { .. } => joins += 1,
+                        Told::Ack { id, seq } => acks.push((id, seq)),
+                        Told::Error(code) => panic!("refused: {code}"),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        acks.sort();
+        let mut want: Vec<_> = rooms.map(|n| (format!("id-{n}"), 1)).collect();
+        want.sort();
+        assert_eq!((joins, acks), (want.len(), want));
+    }
+}

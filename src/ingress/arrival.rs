@@ -1,11 +1,13 @@
 //! A connection between its handshake and its session: all that a worker needs to adopt it.
 
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use danmaku_room::form::Encoding;
-use danmaku_wire::entry::Tier;
+use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Position;
+use danmaku_wire::websocket::decoder::Decoder;
 
 /// A connection that has finished its handshake but for the response.
 #[derive(Debug)]
@@ -28,4 +30,19 @@ pub struct Arrival {
     pub tier: Tier,
     /// Whether a snapshot is wanted where nothing can be resumed.
     pub snapshot: bool,
+    /// What a session brings along that moves from another worker; absent for a new connection.
+    pub moved: Option<Box<Moved>>,
+}
+
+/// The state of a session that changes its worker with its room.
+#[derive(Debug)]
+pub struct Moved {
+    /// Input not yet made sense of.
+    pub decoder: Decoder,
+    /// The guest's number.
+    pub guest: u64,
+    /// Who has published here.
+    pub author: Option<Arc<Author>>,
+    /// Whether batches are wanted at the moment.
+    pub paused: bool,
 }

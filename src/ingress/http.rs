@@ -121,6 +121,7 @@ impl Front {
             since,
             tier,
             snapshot,
+            moved: None,
         });
         Ok(())
     }

@@ -74,6 +74,8 @@ cells! {
     connections: Gauge,
     /// Connections accepted.
     connections_accepted: Counter,
+    /// Accepts that failed, as a rule for want of descriptors.
+    accept_errors: Counter,
     /// Sessions that joined a room.
     joins: Counter,
     /// Rooms with members or an owner here.

@@ -14,6 +14,7 @@ use danmaku_wire::websocket::decoder::{Event, Input};
 use danmaku_wire::websocket::frame::{self, Opcode};
 use rustix::io::Errno;
 
+use super::membership::Move;
 use super::session::{Flags, NOWHERE};
 use super::{Codec, READ_BUFFER, Worker};
 
@@ -23,13 +24,15 @@ const OUTBOX_MAX: usize = 4 << 10;
 const CLOSING_BYTES_MAX: usize = 64 << 10;
 
 /// Whether a session's input goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Flow {
     Go,
     /// The outbox is full: the rest waits.
     Pause,
-    /// The session closes.
+    /// The session closes, or is no longer here.
     Stop,
+    /// The session goes to another worker, with the rest of its input.
+    Move(Move),
 }
 
 impl Worker {
@@ -85,10 +88,10 @@ impl Worker {
             taken += n;
             let flow = self.input(slot, &mut buffer[..n], codec);
             codec.buffer = buffer;
-            if self.slab.live(session).is_none() || flow == Flow::Pause {
+            if self.slab.live(session).is_none() || matches!(flow, Flow::Pause) {
                 return;
             }
-            if flow == Flow::Stop && taken > CLOSING_BYTES_MAX {
+            if matches!(flow, Flow::Stop) && taken > CLOSING_BYTES_MAX {
                 return self.gone(slot, DisconnectCode::Policy);
             }
             // A short read has emptied the socket; the edge tells of what comes after it.
@@ -136,7 +139,7 @@ impl Worker {
                 Ok(Some(event)) => {
                     let flow = self.event(slot, event, &codec.arena);
                     codec.arena.reset();
-                    if flow != Flow::Go {
+                    if !matches!(flow, Flow::Go) {
                         break flow;
                     }
                     if codec.inflater.inflated_bytes() - inflated_before > budget {
@@ -155,13 +158,20 @@ impl Worker {
             if inflated > 0 {
                 self.spend_inflated(slot, inflated);
             }
-            if flow == Flow::Pause {
-                self.slab.hot(slot).flags.set(Flags::UNREAD);
+            if let Flow::Pause | Flow::Move(_) = flow {
                 // The bound is the read buffer's size, and no more than one buffer is ever read ahead.
                 if !decoder.stash(input.rest(), &config.frames) {
                     self.end(slot, DisconnectCode::Policy);
                     return Flow::Stop;
                 }
+            }
+            match flow {
+                Flow::Move(to) => {
+                    self.hand_over(slot, to, decoder);
+                    return Flow::Stop;
+                }
+                Flow::Pause => self.slab.hot(slot).flags.set(Flags::UNREAD),
+                Flow::Go | Flow::Stop => {}
             }
             self.slab.cold(slot).decoder = decoder;
         }
@@ -195,7 +205,7 @@ impl Worker {
         let Some(mut codec) = self.codec.take() else { return };
         let flow = self.input(slot, &mut [], &mut codec);
         self.codec = Some(codec);
-        if flow == Flow::Go && self.slab.live(session).is_some() {
+        if matches!(flow, Flow::Go) && self.slab.live(session).is_some() {
             let hot = self.slab.hot(slot);
             if !hot.flags.any(Flags::READY) {
                 hot.flags.set(Flags::READY);
@@ -224,7 +234,11 @@ impl Worker {
             }
         };
         match command {
-            Ok(command) => self.command(slot, command),
+            Ok(command) => {
+                if let Some(to) = self.command(slot, command) {
+                    return Flow::Move(to);
+                }
+            }
             Err(DecodeError::Malformed(malformed)) => {
                 let code = match malformed {
                     Malformed::Utf8 => DisconnectCode::InvalidText,
@@ -263,17 +277,18 @@ impl Worker {
         self.tell(slot, &ServerMessage::Error(ErrorMessage::new(id, code)));
     }
 
-    fn command(&mut self, slot: u32, command: Command<'_>) {
+    /// Does what a command says; whether the session has to go to another worker for it.
+    fn command(&mut self, slot: u32, command: Command<'_>) -> Option<Move> {
         match command {
             Command::Send(send) => self.publish(slot, &send),
-            Command::Join(join) => {
-                let Ok(room) = RoomId::parse(join.room) else {
-                    return self.refuse(slot, None, ErrorCode::RoomInvalid);
-                };
-                let since =
-                    join.since.and_then(|s| Some(Position { epoch: Epoch::parse(s.epoch)?, seq: s.seq }));
-                self.move_to(slot, room, since);
-            }
+            Command::Join(join) => match RoomId::parse(join.room) {
+                Ok(room) => {
+                    let since =
+                        join.since.and_then(|s| Some(Position { epoch: Epoch::parse(s.epoch)?, seq: s.seq }));
+                    return self.move_to(slot, room, since);
+                }
+                Err(_) => self.refuse(slot, None, ErrorCode::RoomInvalid),
+            },
             Command::View(view) => self.change_view(slot, view.paused, view.tier),
             Command::Ping(ping) => self.tell(slot, &ServerMessage::Pong(Pong { t: ping.t })),
             // Their meaning comes with admission; until then they are refused, never ignored.
@@ -282,6 +297,7 @@ impl Worker {
             }
             Command::Unknown => self.refuse(slot, None, ErrorCode::UnknownCommand),
         }
+        None
     }
 
     fn change_view(&mut self, slot: u32, paused: bool, tier: Option<Tier>) {

@@ -1,5 +1,6 @@
 //! How a connection becomes a member of a room: placed, adopted, joined, moved, gone.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,12 +19,20 @@ use super::message::{Attach, Attached, Control, Link, Request};
 use super::output::NOTHING_OWED;
 use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
-use crate::ingress::arrival::Arrival;
+use crate::ingress::arrival::{Arrival, Moved};
 use crate::wiring::base36;
 
 /// Bits of a guest's number: short ids on the wire, and a collision among a million guests of a room
 /// is still improbable (10^12 / 2^61).
 const GUEST_BITS: u32 = 60;
+
+/// A session's way to another worker.
+#[derive(Debug)]
+pub(super) struct Move {
+    owner: u16,
+    room: RoomId,
+    since: Option<Position>,
+}
 
 impl Worker {
     /// Decides who serves a connection: while its room is small, the room's owner, so that a comment
@@ -34,6 +43,10 @@ impl Worker {
         if owner == self.index || !small || self.stopping {
             return self.adopt(arrival);
         }
+        self.send_arrival(owner, arrival);
+    }
+
+    fn send_arrival(&mut self, owner: u16, arrival: Arrival) {
         // A full ring is no reason to wait: the room is followed from here, then.
         let post = Control::Adopt(Box::new(arrival));
         if let Err(full) = self.post(owner).control(post, 256, self.now.us)
@@ -45,7 +58,8 @@ impl Worker {
 
     /// Makes a session of a connection.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
-        let Arrival { socket, leftover, response, encoding, deflate, room, since, tier, snapshot } = arrival;
+        let Arrival { socket, leftover, response, encoding, deflate, room, since, tier, snapshot, moved } =
+            arrival;
         let mut hot = Hot { fd: Some(socket.into()), ..Hot::vacant() };
         if deflate {
             hot.flags.set(Flags::DEFLATE);
@@ -57,14 +71,25 @@ impl Worker {
             hot.flags.set(Flags::NO_SNAPSHOT);
         }
         hot.due_s = self.second + self.config.ping_after_s;
-        let cold = Cold {
+        let mut cold = Cold {
             decoder: Decoder::new(deflate),
             outbox: Some(Box::new(Outbox { bytes: response, sent: 0, tail: 0 })),
-            guest: random_u64() & ((1 << GUEST_BITS) - 1),
             encoding,
             tier,
             ..Cold::default()
         };
+        let was_here = moved.is_some();
+        match moved {
+            Some(moved) => {
+                cold.decoder = moved.decoder;
+                cold.guest = moved.guest;
+                cold.author = moved.author;
+                if moved.paused {
+                    hot.flags.set(Flags::PAUSED);
+                }
+            }
+            None => cold.guest = random_u64() & ((1 << GUEST_BITS) - 1),
+        }
         let session = self.slab.insert(hot, cold);
         let slot = session.slot;
         let hot = self.slab.hot(slot);
@@ -77,16 +102,60 @@ impl Worker {
         self.queued.push(session);
         self.cells.connections.set(self.slab.len() as u64);
         self.join(slot, room, since);
-        if !leftover.is_empty() && self.slab.live(session).is_some() {
+        // A moved session's decoder may hold whole messages that its old worker had not come to.
+        if (was_here || !leftover.is_empty()) && self.slab.live(session).is_some() {
             self.first_input(slot, leftover);
         }
     }
 
-    /// The `join` command: to another room, or to the present one from where the client left off.
-    pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) {
+    /// The `join` command: to another room, or to the present one from where the client left off. Whether
+    /// the session has to change its worker for it, which the reader of its input then does.
+    pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) -> Option<Move> {
+        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let small = self.shared.members(&room) < self.config.spread_members;
+        let answered = self.slab.cold(slot).unanswered == 0;
+        if owner != self.index && small && answered && !self.stopping {
+            return Some(Move { owner, room, since });
+        }
         self.keep_tail(slot);
         self.leave(slot);
         self.join(slot, room, since);
+        None
+    }
+
+    /// Hands a session over to the owner of the small room it moves to, with the input that was not yet
+    /// looked at and the output that is still owed.
+    pub(super) fn hand_over(&mut self, slot: u32, to: Move, decoder: Decoder) {
+        let Move { owner, room, since } = to;
+        self.keep_tail(slot);
+        self.leave(slot);
+        let unwatched = self.slab.hot(slot).fd.as_ref().map(|fd| self.poller.remove_session(fd));
+        let (hot, cold) = self.slab.remove(slot);
+        self.cells.connections.set(self.slab.len() as u64);
+        let (Some(fd), Some(Ok(()))) = (hot.fd, unwatched) else { return };
+        let mut response = Vec::new();
+        if let Some(outbox) = cold.outbox {
+            self.tail_bytes -= outbox.tail;
+            response.extend_from_slice(&outbox.bytes[outbox.sent..]);
+        }
+        let arrival = Arrival {
+            socket: TcpStream::from(fd),
+            leftover: Vec::new(),
+            response,
+            encoding: cold.encoding,
+            deflate: hot.flags.any(Flags::DEFLATE),
+            room,
+            since,
+            tier: cold.tier,
+            snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
+            moved: Some(Box::new(Moved {
+                decoder,
+                guest: cold.guest,
+                author: cold.author,
+                paused: hot.flags.any(Flags::PAUSED),
+            })),
+        };
+        self.send_arrival(owner, arrival);
     }
 
     fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>) {

@@ -127,7 +127,11 @@ pub struct Worker {
     waiting: Vec<std::collections::VecDeque<Control>>,
     tail_bytes: usize,
     swept_us: u64,
+    /// Sweeps so far: each looks at a tenth of the slab.
+    sweeps: u32,
     second: u32,
+    /// The listener is not watched until the next sweep: the last accept failed.
+    accept_paused: bool,
     stopping: bool,
 }
 
@@ -200,7 +204,9 @@ impl Worker {
             waiting: (0..workers).map(|_| std::collections::VecDeque::new()).collect(),
             tail_bytes: 0,
             swept_us: 0,
+            sweeps: 0,
             second: 0,
+            accept_paused: false,
             stopping: false,
         })
     }
@@ -345,8 +351,12 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Out of descriptors or memory: the listener stays ready, so it is tried again.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    // Out of descriptors or memory. The listener stays ready, so watching it would spin:
+                    // it is tried again at the next sweep.
+                    self.cells.accept_errors.add(1);
+                    tracing::debug!(%error, "cannot accept a connection");
+                    self.poller.remove_listener(listener);
+                    self.accept_paused = true;
                     return;
                 }
             }
@@ -386,8 +396,8 @@ impl Worker {
     fn next_due_us(&mut self) -> u64 {
         let sweep = if self.slab.is_empty() && self.rooms.is_empty() { 10 * SWEEP_US } else { SWEEP_US };
         let mut due = self.swept_us + sweep;
-        for room in self.touched.clone() {
-            due = due.min(self.owner_due_us(room));
+        for i in 0..self.touched.len() {
+            due = due.min(self.owner_due_us(self.touched[i]));
         }
         for i in 0..self.dirty.len() {
             let room = self.dirty[i];

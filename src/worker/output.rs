@@ -92,6 +92,8 @@ impl Worker {
     /// Tells a session what became of its publish.
     pub(super) fn tell_fate(&mut self, reply: &Reply) {
         let Some(slot) = self.slab.live(reply.session) else { return };
+        let unanswered = &mut self.slab.cold(slot).unanswered;
+        *unanswered = unanswered.saturating_sub(1);
         let id = (!reply.id.is_empty()).then_some(&*reply.id);
         match &reply.outcome {
             Outcome::Accepted { seq, epoch } => {

@@ -24,6 +24,8 @@ use super::{SWEEP_US, Worker};
 const LOADING_WAITING_MAX: usize = 1_024;
 /// What a publisher is told whose room has no owner at the moment.
 const NOT_NOW: Refusal = Refusal::until(ErrorCode::Unavailable, 500_000);
+/// Sweeps in a second.
+const SWEEP_PARTS: u32 = (1_000_000 / SWEEP_US) as u32;
 /// How long an owner without anything to do is kept, microseconds.
 const OWNER_IDLE_US: u64 = 30_000_000;
 
@@ -36,6 +38,7 @@ impl Worker {
         }
         let user = self.author(slot);
         let reply = ReplyTo { worker: self.index, session: self.slab.reference(slot) };
+        self.slab.cold(slot).unanswered += 1;
         let local = self.rooms.get(room);
         if local.owner.is_some() {
             if let Some(outcome) = self.publish_here(room, &user, send, reply) {
@@ -397,12 +400,13 @@ impl Worker {
         self.swept_us = self.now.us;
         self.sweep_closing();
         self.sweep_blocked();
+        self.resume_accepting();
         let second = (self.now.us / 1_000_000) as u32;
         if second != self.second {
             self.second = second;
-            self.sweep_sessions();
             self.sweep_rooms();
         }
+        self.sweep_sessions();
         self.cells.rooms.set(self.rooms.len() as u64);
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);
@@ -462,10 +466,24 @@ impl Worker {
         self.cells.blocked_now.set(blocked_now);
     }
 
-    /// Asks peers that have been silent, and lets go of those who did not answer.
+    fn resume_accepting(&mut self) {
+        if std::mem::take(&mut self.accept_paused)
+            && let Some(listener) = &self.listener
+            && let Err(error) = self.poller.add_listener(listener)
+        {
+            tracing::error!(%error, "cannot watch the listener");
+            self.accept_paused = true;
+        }
+    }
+
+    /// Asks peers that have been silent, and lets go of those who did not answer. Each sweep looks at a
+    /// tenth of the slab, so that a million sessions stop nobody.
     fn sweep_sessions(&mut self) {
         let (ping_after, pong_within) = (self.config.ping_after_s, self.config.pong_within_s);
-        for slot in 0..self.slab.slots() {
+        let (slots, part) = (self.slab.slots(), self.sweeps % SWEEP_PARTS);
+        self.sweeps = self.sweeps.wrapping_add(1);
+        let share = slots.div_ceil(SWEEP_PARTS);
+        for slot in (part * share).min(slots)..((part + 1) * share).min(slots) {
             if !self.slab.occupied(slot) {
                 continue;
             }

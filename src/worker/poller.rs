@@ -94,6 +94,14 @@ impl Poller {
         Ok(epoll::add(self.epoll.get_ref(), socket, data, flags)?)
     }
 
+    /// Stops watching a session's socket, which another worker is about to watch.
+    ///
+    /// # Errors
+    /// When it was not watched.
+    pub fn remove_session(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(self.epoll.get_ref(), socket)?)
+    }
+
     /// What is ready now, without waiting.
     ///
     /// # Errors

@@ -114,6 +114,9 @@ pub struct Cold {
     pub guest: u64,
     /// Since when nothing was accepted, microseconds; 0 while the socket takes what it is offered.
     pub blocked_us: u64,
+    /// Publishes whose fate is not known yet: while there are any, the session stays on this worker,
+    /// where the answers come.
+    pub unanswered: u32,
     /// The second in which input was last inflated, and the bytes of that second.
     pub inflated: (u32, u32),
     /// How messages are written.
@@ -130,6 +133,7 @@ impl Default for Cold {
             author: None,
             guest: 0,
             blocked_us: 0,
+            unanswered: 0,
             inflated: (0, 0),
             encoding: Encoding::Json,
             tier: Tier::Standard,
