@@ -27,7 +27,7 @@ const CLOSING_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 enum Flow {
     Go,
-    /// The outbox is full: the rest waits.
+    /// The outbox is full, or the room's replica is awaited: the rest waits.
     Pause,
     /// The session closes, or is no longer here.
     Stop,
@@ -134,6 +134,9 @@ impl Worker {
         let inflated_before = codec.inflater.inflated_bytes();
         let budget = self.inflate_budget(slot);
         let flow = loop {
+            if self.slab.hot(slot).flags.any(Flags::ATTACHING) {
+                break Flow::Pause;
+            }
             match decoder.next(&mut input, &mut codec.inflater, &config.frames) {
                 Ok(None) => break Flow::Go,
                 Ok(Some(event)) => {
@@ -197,7 +200,7 @@ impl Worker {
     /// The outbox has room again: what was kept is looked at, then the socket.
     pub(super) fn resume_input(&mut self, slot: u32) {
         let hot = self.slab.hot(slot);
-        if !hot.flags.any(Flags::UNREAD) {
+        if !hot.flags.any(Flags::UNREAD) || hot.flags.any(Flags::ATTACHING) {
             return;
         }
         hot.flags.clear(Flags::UNREAD);
@@ -216,6 +219,7 @@ impl Worker {
 
     fn event(&mut self, slot: u32, event: Event<'_>, arena: &bumpalo::Bump) -> Flow {
         let encoding = self.slab.cold(slot).encoding;
+        let session = self.slab.reference(slot);
         let command = match event {
             Event::Text(text) if encoding == Encoding::Json => native::json::decode(text, arena),
             Event::Binary(bytes) if encoding == Encoding::Proto => native::arena::decode(bytes, arena),
@@ -250,7 +254,11 @@ impl Worker {
             Err(error @ DecodeError::NotOneCommand) => self.bad_request(slot, None, &error),
             Err(error @ DecodeError::BadField { id, .. }) => self.bad_request(slot, id, &error),
         }
-        self.flow(slot)
+        // A command may flush, and a flush may find out that the peer is gone.
+        match self.slab.live(session) {
+            Some(slot) => self.flow(slot),
+            None => Flow::Stop,
+        }
     }
 
     fn flow(&mut self, slot: u32) -> Flow {
@@ -258,10 +266,9 @@ impl Worker {
         if hot.flags.any(Flags::CLOSING) {
             return Flow::Stop;
         }
-        match &cold.outbox {
-            Some(outbox) if outbox.pending() > OUTBOX_MAX => Flow::Pause,
-            _ => Flow::Go,
-        }
+        // What comes behind a join is meant for the room that is being joined.
+        let full = cold.outbox.as_ref().is_some_and(|outbox| outbox.pending() > OUTBOX_MAX);
+        if full || hot.flags.any(Flags::ATTACHING) { Flow::Pause } else { Flow::Go }
     }
 
     fn bad_request(&mut self, slot: u32, id: Option<&str>, error: &DecodeError<'_>) {
