@@ -1,9 +1,9 @@
 //! Protobuf commands, read in place.
 //!
 //! In comes the payload of a binary message, out goes a [`Command`] whose strings are slices of it (a
-//! short text may lie in the arena instead). The decoder accepts what prost accepts for the same schema
-//! and yields the same values (last one wins, repeated messages merge, another command replaces, unknown
-//! fields are skipped), but owns nothing: prost's generated types own every string.
+//! short id and text may lie in the arena instead). The decoder accepts what prost accepts for the same
+//! schema and yields the same values (last one wins, repeated messages merge, another command replaces,
+//! unknown fields are skipped), but owns nothing: prost's generated types own every string.
 
 use bumpalo::Bump;
 
@@ -16,8 +16,10 @@ use super::command::{
 const DEPTH_MAX: u32 = 100;
 /// From this length on the vector units check UTF-8; below it simdutf8 hands over to the standard library.
 const SIMD_BYTES_MIN: usize = 64;
-/// From this length on a text that is not ASCII is worth a copy that the vector units can take.
+/// From this length on strings are worth a copy that the vector units can take in whole steps.
 const PADDED_BYTES_MIN: usize = 16;
+/// Up to this length the copy is cheaper than checking an id and a text one by one.
+const PADDED_BYTES_MAX: usize = 3 * SIMD_BYTES_MIN;
 
 const VARINT: u32 = 0;
 const SIXTY_FOUR_BIT: u32 = 1;
@@ -48,8 +50,8 @@ mod key {
 
 /// Decodes a `danmaku.v1.ClientMessage`.
 ///
-/// `arena` takes the few dozen bytes of a short text where it lies better than in the frame; reset it
-/// after each message or after a few.
+/// `arena` takes 192 bytes at most, for an id and a text that are short; reset it after each message or
+/// after a few.
 ///
 /// # Errors
 /// [`DecodeError::Malformed`] for what is not protobuf of this schema, [`DecodeError::BadField`] for a
@@ -365,17 +367,19 @@ fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     }
 }
 
-/// Checks two strings at once where both fit one step of the vector units, which for a comment is nearly
-/// as often as not. The standard library, to which simdutf8 leaves whatever is shorter, takes a
-/// nanosecond a byte of Chinese. One behind the other they are valid, and cut where a character
-/// starts, exactly if each of them is; the zeros behind them are characters of their own.
+/// Checks an id and a text in one go, copied one behind the other and filled up with zeros to whole steps
+/// of the vector units. One by one the id, and any text below a step, would go to the standard
+/// library, which takes a nanosecond a byte of Chinese and guesses wrong where a short string ends.
+///
+/// Zeros are characters of their own, so the whole is valid, and can be cut at both places, exactly if
+/// each of the two is valid.
 #[inline(always)]
 fn utf8_pair<'a>(a: &'a [u8], b: &'a [u8], arena: &'a Bump) -> Result<(&'a str, &'a str), Malformed> {
     let (middle, end) = (a.len(), a.len() + b.len());
-    if !(PADDED_BYTES_MIN..=SIMD_BYTES_MIN).contains(&end) {
+    if !(PADDED_BYTES_MIN..=PADDED_BYTES_MAX).contains(&end) {
         return Ok((utf8(a)?, utf8(b)?));
     }
-    let padded = arena.alloc([0; SIMD_BYTES_MIN]);
+    let padded = &mut arena.alloc([0; PADDED_BYTES_MAX])[..end.next_multiple_of(SIMD_BYTES_MIN)];
     padded[..middle].copy_from_slice(a);
     padded[middle..end].copy_from_slice(b);
     let both = utf8(padded)?;
