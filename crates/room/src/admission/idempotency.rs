@@ -69,7 +69,7 @@ pub struct Idempotency {
     bounds: Bounds,
     records: HashMap<Key, Record>,
     /// Keys by the time they were remembered. What was released since, or remembered anew, is skipped
-    /// when its time comes; until then it counts against the bound.
+    /// when it comes to the front; until then it counts against the bound.
     order: VecDeque<(u64, Key)>,
 }
 
@@ -162,6 +162,31 @@ mod tests {
         assert_eq!(table.look_up(key("c"), 1, 100), Known::New);
         assert_eq!(table.look_up(key("a"), 2, 100), Known::New);
         assert_eq!(table.look_up(key("b"), 1, 149), Known::Acked(11));
+    }
+
+    /// `release`: an id that was freed and is used anew lives its own window, not the rest of the first.
+    #[test]
+    fn an_id_used_anew_after_a_failure_lives_a_whole_window() {
+        let mut table = Idempotency::new(Bounds { ids_max: 8, window_us: 100 });
+        table.remember(key("a"), 1, 10, false, 0);
+        table.release(key("a"));
+        assert_eq!(table.look_up(key("a"), 1, 60), Known::New);
+        table.remember(key("a"), 1, 11, true, 60);
+        assert_eq!(table.look_up(key("a"), 1, 120), Known::Acked(11));
+        assert_eq!(table.look_up(key("a"), 1, 159), Known::Acked(11));
+        assert_eq!(table.look_up(key("a"), 1, 160), Known::New);
+    }
+
+    /// `release` frees the id, not its place: a store that fails all the time cannot make the table grow.
+    #[test]
+    fn released_ids_count_against_the_bound_while_an_older_one_lives() {
+        let mut table = Idempotency::new(Bounds { ids_max: 2, window_us: 100 });
+        table.remember(key("a"), 1, 10, true, 0);
+        table.remember(key("b"), 1, 11, false, 1);
+        table.release(key("b"));
+        assert_eq!(table.look_up(key("c"), 1, 2), Known::Full(98));
+        assert_eq!(table.look_up(key("c"), 1, 100), Known::New);
+        assert_eq!(table.order.len(), 0, "both places are free");
     }
 
     /// `Key::new`: another user's same id, and a shifted border between the two, are other keys.

@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+/// What may be missing of a token: rounding, when the wait that was promised is over.
+const TOKEN_ROUNDING: f64 = 1e-9;
+
 /// How fast a user may publish.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
@@ -54,10 +57,10 @@ impl Buckets {
         self.forget(now_us);
         let full = Bucket { tokens: f64::from(self.rate.burst), at_us: now_us };
         let level = self.rate.level(self.buckets.get(&user).copied().unwrap_or(full), now_us);
-        if level < 1.0 {
+        if level < 1.0 - TOKEN_ROUNDING {
             return Err(((1.0 - level) / self.rate.per_s * 1e6).ceil() as u64);
         }
-        self.buckets.insert(user, Bucket { tokens: level - 1.0, at_us: now_us });
+        self.buckets.insert(user, Bucket { tokens: (level - 1.0).max(0.0), at_us: now_us });
         self.order.push_back((user, now_us));
         Ok(())
     }
