@@ -66,7 +66,7 @@ fn readers_on_other_threads_see_every_batch_or_are_told_that_they_were_lapped() 
     let mut weak: Vec<Weak<Batch>> = Vec::new();
     let (asks, asked) = sync_channel::<std::sync::mpsc::SyncSender<Arc<Batch>>>(8);
     thread::scope(|scope| {
-        let readers: Vec<_> = [0u64, 50, 1_000]
+        let readers: Vec<_> = [0, 1, 200]
             .into_iter()
             .map(|dawdle| {
                 let (tail, asks, done) = (Arc::clone(log.tail()), asks.clone(), &done);
@@ -77,9 +77,9 @@ fn readers_on_other_threads_see_every_batch_or_are_told_that_they_were_lapped() 
                         answered.recv().expect("the owner answers")
                     };
                     let work = |seen: u64| {
-                        // Uneven: the slow one stands still for long now and then.
-                        for _ in 0..if seen % 7 == 0 { dawdle * 20 } else { dawdle } {
-                            std::hint::spin_loop();
+                        // Now and then they stand still, the last for long enough to be lapped.
+                        if seen.is_multiple_of(64) {
+                            (0..dawdle).for_each(|_| thread::yield_now());
                         }
                     };
                     follow(tail, attach, work, done)

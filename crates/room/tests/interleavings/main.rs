@@ -5,6 +5,7 @@
 mod frames;
 #[path = "../scripted_store/mod.rs"]
 mod scripted_store;
+mod sockets;
 mod viewer;
 mod world;
 
@@ -65,7 +66,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
 
     /// Owner, log, replicas, runs, resume and gaps: every entry a viewer may see comes once and in order, or
     /// lies in a gap it was told of or in what a change of epoch took back; and nothing else comes.
