@@ -17,7 +17,8 @@ const SLICE_LOOKS: usize = 2_048;
 /// Rooms with at most so many members go before the big ones.
 const SMALL_ROOM: u32 = 64;
 
-/// What a slice found out about members, to be acted on after it.
+/// What a slice found out about members, to be acted on after it. Each member is looked at once in a
+/// slice, so there is one finding for each at most.
 enum Found {
     Gone(u32),
     Blocked(u32),
@@ -174,6 +175,7 @@ impl Worker {
             }
         }
         view.dirty = false;
+        view.law.set_members(view.member_count, online);
         view.pass_started_us = now_us;
         view.rotation = view.rotation.wrapping_add(127);
         view.pass = Some(Box::new(Pass {
@@ -207,7 +209,7 @@ impl Worker {
                     pass.first = if members > 0 { view.rotation % members } else { 0 };
                 }
                 let Some((class, slot)) = pass.next(&view.members) else {
-                    done = true;
+                    done = !pass.starts_over();
                     break;
                 };
                 let hot = slab.hot(slot);

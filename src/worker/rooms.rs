@@ -210,7 +210,7 @@ impl View {
 }
 
 impl Pass {
-    /// The next member to look at, with its class; `None` when the pass has seen all.
+    /// The next member to look at, with its class; `None` when all were seen.
     #[inline]
     pub fn next(&mut self, members: &[Vec<u32>; FORM_COUNT]) -> Option<(usize, u32)> {
         while self.class < FORM_COUNT {
@@ -224,11 +224,17 @@ impl Pass {
             self.class += 1;
             self.seen = 0;
         }
-        if std::mem::take(&mut self.again) {
-            (self.class, self.seen) = (0, 0);
-            return self.next(members);
-        }
         None
+    }
+
+    /// Whether the pass has to look over all members once more, which it then begins to. Never within a
+    /// slice: what the slice found out about members is acted on first.
+    pub fn starts_over(&mut self) -> bool {
+        let again = std::mem::take(&mut self.again);
+        if again {
+            (self.class, self.seen) = (0, 0);
+        }
+        again
     }
 }
 

@@ -34,15 +34,36 @@ impl Server {
         Self { child, address, admin }
     }
 
-    /// The value of a metric on the admin port.
+    /// The value of a metric.
+    #[allow(dead_code, reason = "not every test that starts a server looks at its metrics")]
     pub(crate) fn metric(&self, name: &str) -> u64 {
+        let (_, text) = self.get("/metrics");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no metric {name} in {text}")).parse().expect("a number")
+    }
+
+    /// Status and body of a path on the admin port.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         let mut socket = TcpStream::connect(self.admin).expect("the admin port answers");
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
         socket.write_all(request.as_bytes()).expect("sent");
         let mut text = String::new();
         socket.read_to_string(&mut text).expect("an answer");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no metric {name} in {text}")).parse().expect("a number")
+        let status = text.get(9..12).and_then(|status| status.parse().ok()).expect("a status line");
+        (status, text)
+    }
+
+    /// Asks the process to end.
+    #[allow(dead_code, reason = "most tests just drop their server")]
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+    }
+
+    /// The exit code, once the process has ended.
+    #[allow(dead_code, reason = "most tests just drop their server")]
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("a child").code()
     }
 }
 

@@ -34,12 +34,21 @@ pub struct Law {
     cost_us: f64,
     coalescing_since_us: Option<u64>,
     tick_max_us: u64,
+    /// How many times the members here the room has in all.
+    spread: f64,
 }
 
 impl Law {
     /// A law that spaces passes by at most `tick_max_us`.
     pub fn new(tick_max_us: u64) -> Self {
-        Self { lambda_per_us: 0.0, arrived_us: 0, cost_us: 0.0, coalescing_since_us: None, tick_max_us }
+        Self {
+            lambda_per_us: 0.0,
+            arrived_us: 0,
+            cost_us: 0.0,
+            coalescing_since_us: None,
+            tick_max_us,
+            spread: 1.0,
+        }
     }
 
     /// `flushes` flush requests have arrived.
@@ -55,6 +64,14 @@ impl Law {
             if self.cost_us == 0.0 { cpu_us } else { self.cost_us + COST_WEIGHT * (cpu_us - self.cost_us) };
         self.decay(now_us);
         self.judge(now_us);
+    }
+
+    /// The room has `all` members on all workers, `here` of them on this one.
+    ///
+    /// Spaced passes hold the whole room at half a core while viewers do not notice: else a room spread
+    /// over two workers would pass twice as often and pay for it with twice the writes.
+    pub fn set_members(&mut self, here: u32, all: u32) {
+        self.spread = f64::from(all.max(here).max(1)) / f64::from(here.max(1));
     }
 
     fn decay(&mut self, now_us: u64) {
@@ -93,7 +110,7 @@ impl Law {
         if !self.coalescing() {
             return 0;
         }
-        let comfortable = (self.cost_us / SHARE_TARGET) as u64;
+        let comfortable = (self.cost_us * self.spread / SHARE_TARGET) as u64;
         if comfortable <= TICK_COMFORT_US {
             return comfortable;
         }
@@ -131,6 +148,19 @@ mod tests {
         ] {
             let law = run(per_s, cost_us, 10);
             assert_eq!(law.tick_us(), tick, "{per_s}/s at {cost_us} µs, load {}", law.load());
+        }
+    }
+
+    /// `Law::set_members`: a room over several workers is spaced as if it were on one, up to the comfortable
+    /// tick, and no worker spaces by more for the sake of others.
+    #[test]
+    fn a_room_over_several_workers_is_spaced_by_its_whole_cost() {
+        for (cost_us, here, all, tick) in
+            [(13_000.0, 2_000, 4_000, 52_000), (26_000.0, 4_000, 40_000, 100_000), (13_000.0, 0, 0, 26_000)]
+        {
+            let mut law = run(200, cost_us, 10);
+            law.set_members(here, all);
+            assert_eq!(law.tick_us(), tick, "{here} of {all}");
         }
     }
 
