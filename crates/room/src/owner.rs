@@ -381,7 +381,7 @@ impl<R> Owner<R> {
     }
 
     /// Follows the shortest tick of the replicas on other workers while all of them coalesce: fewer frames
-    /// that compress better. A quarter of the tick, and at most [`SEAL_STRETCH_US`], because the wait for
+    /// that compress better. A quarter of the tick, and at most `SEAL_STRETCH_US`, because the wait for
     /// the seal comes on top of the wait for the pass. (The replica on the owner's own worker needs none
     /// of this: its pass seals what is open when it begins.)
     pub fn set_tick(&mut self, tick_us: u64) {

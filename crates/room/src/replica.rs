@@ -167,7 +167,7 @@ impl Replica {
     /// The batch that must go next, if the bounds say so. The caller saves what half-written frames
     /// still need from it, then calls [`Self::evict`].
     ///
-    /// What no pass has carried yet may stay for [`OVERSHOOT`] times the bytes: a pass that is late must
+    /// What no pass has carried yet may stay for `OVERSHOOT` times the bytes: a pass that is late must
     /// not make a gap for those who keep up.
     pub fn over_bounds(&self, now_us: u64) -> Option<&Arc<Batch>> {
         let oldest = self.ring.front()?;

@@ -1,6 +1,6 @@
 //! A bound on everything a room accepts, over a window that slides.
 //!
-//! Exact for the window cut into [`SLICES`] slices: the count over the last full window never exceeds
+//! Exact for the window cut into `SLICES` slices: the count over the last full window never exceeds
 //! the bound, because the slice that is partly outside still counts whole.
 
 /// Slices that a window is cut into.
