@@ -122,6 +122,17 @@ fn a_new_replica_does_not_drop_the_forms_that_others_still_want() {
     assert_eq!(batch.live_forms(), 0);
 }
 
+/// `Owner::attach`: a joiner's head is the newest entry released, sealed or not, and comes once.
+#[test]
+fn who_attaches_has_everything_that_was_released() {
+    let mut owner = owner(Loaded::default());
+    let mut earlier = follow(&mut owner, WIDE);
+    let seq = owner.release(NOW, Visibility::Tier(Tier::Lite), Body::Pin { of: 0 });
+    let mut later = follow(&mut owner, WIDE);
+    assert_eq!(later.head(), seq);
+    assert_eq!((earlier.pull().batches, later.pull().batches), (1, 0));
+}
+
 /// `Replica::over_bounds`: a backlog over the ring's bounds stays until a pass has carried it, for those
 /// who go on from the replica before.
 #[test]

@@ -54,6 +54,7 @@ impl World {
             let Some(run) = run else { return };
             let offset = connection.cursor.offset as usize;
             let rest = run.bytes()[offset..].to_vec();
+            assert!(!rest.is_empty(), "a run brings its cursor forward");
             let taken = rest.len().min(budget);
             budget -= taken;
             connection.cursor = run.cursor_at(offset + taken);
