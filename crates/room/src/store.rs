@@ -173,3 +173,34 @@ pub trait Store: Send + Sync {
     /// of the same owner fail too: `expected` does not fit.
     fn append(&self, append: Append, progress: &Arc<Progress>);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `Progress::store_to` and `fail_to` in order: what lies behind a failure is never told as stored.
+    #[test]
+    fn nothing_counts_as_stored_behind_a_failure() {
+        enum Call {
+            Stored(u64),
+            Failed(u64),
+        }
+        use Call::{Failed, Stored};
+        for (calls, told) in [
+            (&[Stored(3), Stored(2)][..], (3, 0)),
+            (&[Stored(3), Failed(5), Stored(9)], (3, 9)),
+            (&[Failed(5), Failed(7)], (0, 7)),
+            // Nothing was lost by giving up what was stored already.
+            (&[Stored(5), Failed(5), Stored(8)], (8, 5)),
+        ] {
+            let progress = Progress::new(Arc::new(|| {}));
+            for call in calls {
+                match call {
+                    Stored(seq) => progress.store_to(*seq),
+                    Failed(seq) => progress.fail_to(*seq),
+                }
+            }
+            assert_eq!((progress.stored(), progress.failed()), told);
+        }
+    }
+}
