@@ -33,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => (0u8..6, 1usize..90).prop_map(|(seen_by, chars)| Op::Release { seen_by, chars }),
         6 => Just(Op::Seal),
+        4 => (2usize..8).prop_map(|batches| Op::Burst { batches }),
         4 => Just(Op::HandToStore),
         5 => (1usize..8).prop_map(|entries| Op::Commit { entries }),
         1 => Just(Op::FailForGood),

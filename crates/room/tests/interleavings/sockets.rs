@@ -99,6 +99,7 @@ impl World {
         let Some(run) = replica.run(start, connection.key, self.setup.run_bytes_max, trailer, encoder) else {
             return false;
         };
+        assert!(run.next > start || start > end, "who is owed something is brought forward");
         let taken = run.bytes().len().min(*budget);
         *budget -= taken;
         connection.cursor = run.cursor_at(taken);

@@ -57,6 +57,10 @@ pub(crate) enum Op {
         chars: usize,
     },
     Seal,
+    /// Batches one after the other, each stored.
+    Burst {
+        batches: usize,
+    },
     HandToStore,
     Commit {
         entries: usize,
@@ -211,6 +215,11 @@ impl World {
                     self.check_log();
                 }
             }
+            Op::Burst { batches } => (0..batches).for_each(|chars| {
+                let release = Op::Release { seen_by: 0, chars: chars + 1 };
+                let stored = [Op::HandToStore, Op::Commit { entries: usize::MAX }, Op::HearFromStore];
+                [release, Op::Seal].into_iter().chain(stored).for_each(|op| self.apply(op));
+            }),
             Op::HandToStore => {
                 if let Some(append) = self.owner.take_append() {
                     self.store.append(append);
