@@ -14,6 +14,8 @@ use crate::egress::{Offer, offer_plain};
 const SLICE_WRITES: usize = 32;
 /// Members looked at in one slice, written to or not.
 const SLICE_LOOKS: usize = 2_048;
+/// How many times a spaced pass takes up what has come since it began.
+const FRESHENINGS: u32 = 2;
 /// Rooms with at most so many members go before the big ones.
 const SMALL_ROOM: u32 = 64;
 
@@ -119,6 +121,7 @@ impl Worker {
                 let runs = !late && self.begin_pass(room);
                 if runs {
                     running = true;
+                    self.freshen_pass(room);
                     if self.pass_slice(room) {
                         self.finish_pass(room);
                     }
@@ -179,7 +182,9 @@ impl Worker {
         view.pass_started_us = now_us;
         view.rotation = view.rotation.wrapping_add(127);
         view.pass = Some(Box::new(Pass {
+            begun_at: replica.head(),
             end: replica.head(),
+            freshened: 0,
             class: 0,
             first: 0,
             seen: 0,
@@ -189,6 +194,30 @@ impl Worker {
             again: false,
         }));
         true
+    }
+
+    /// Lets the members whose turn is still to come have what was said since the pass began, at each third
+    /// of it. They would be written to once a tick either way; a comment waits for a tick and a third of
+    /// a pass at most, instead of a tick and a whole one. Passes that run at once need none of that: the
+    /// next one begins when this one ends.
+    fn freshen_pass(&mut self, room: u32) {
+        let view = &mut self.rooms.get(room).view;
+        let Some(pass) = &mut view.pass else { return };
+        let thirds = f64::from(pass.freshened + 1) / f64::from(FRESHENINGS + 1);
+        let due = view.law.coalescing() && pass.cpu_us >= thirds * view.law.cost_us();
+        if !due || pass.freshened == FRESHENINGS {
+            return;
+        }
+        pass.freshened += 1;
+        self.seal_for_pass(room);
+        let view = &mut self.rooms.get(room).view;
+        let (Some(pass), Follow::Active(replica)) = (&mut view.pass, &view.follow) else { return };
+        if replica.head() > pass.end {
+            pass.end = replica.head();
+            pass.runs.clear();
+            // Those who had their turn are owed it by the next pass.
+            view.dirty = true;
+        }
     }
 
     /// Works on a pass for about [`SLICE_WRITES`] writes. Whether it has come to its end.
@@ -314,7 +343,7 @@ impl Worker {
         let Some(pass) = view.pass.take() else { return };
         view.law.passed(now_us, pass.cpu_us);
         if let Follow::Active(replica) = &mut view.follow {
-            replica.delivered_to(pass.end);
+            replica.delivered_to(pass.begun_at);
         }
         self.cells.passes.add(1);
         self.cells.pass_cpu_us.add(pass.cpu_us as u64);

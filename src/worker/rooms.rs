@@ -122,8 +122,12 @@ pub struct View {
 /// A pass over the members, in slices.
 #[derive(Debug)]
 pub struct Pass {
-    /// The head when the pass began: what is newer is the next pass's.
+    /// The head when the pass began: all members have got that far when it ends.
+    pub begun_at: u64,
+    /// What members looked at from now on get: the head when the pass began or was freshened.
     pub end: u64,
+    /// How often it was freshened.
+    pub freshened: u32,
     /// Classes with members, each with where its round began and how far it has come.
     pub class: usize,
     /// Where the round over the class began.
