@@ -90,6 +90,9 @@ pub struct Setup {
     pub warmup: f64,
     /// Seconds to wait for late messages.
     pub drain: f64,
+    /// Nothing is read of the system's table of sockets while it is measured: with thousands of them a read
+    /// keeps the generator's core for milliseconds, which viewers' latencies would show.
+    pub quiet_window: bool,
 }
 
 impl Common {
@@ -132,6 +135,7 @@ impl Common {
             secs: self.secs,
             warmup: self.warmup,
             drain: self.drain,
+            quiet_window: false,
         })
     }
 }

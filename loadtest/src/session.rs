@@ -37,6 +37,7 @@ pub struct Session {
     groups: Vec<Group>,
     threads: Vec<JoinHandle<Harvest>>,
     queues: SendQueues,
+    in_window: bool,
     peaks: Peaks,
     live: bool,
 }
@@ -128,6 +129,7 @@ impl Session {
             groups: groups.to_vec(),
             threads,
             queues: SendQueues::default(),
+            in_window: false,
             peaks: Peaks::default(),
             live: std::io::stderr().is_terminal(),
         };
@@ -169,7 +171,9 @@ impl Session {
         self.shared.start_ns.store(start_ns, Relaxed);
         self.watch("warming up", from_ns, || false);
         let from = self.mark()?;
+        self.in_window = true;
         self.watch("measuring", to_ns, || false);
+        self.in_window = false;
         Ok(Window { from, to: self.mark()? })
     }
 
@@ -194,7 +198,8 @@ impl Session {
             self.peaks.rss_kib = self.peaks.rss_kib.max(usage.rss_kib);
         }
         self.peaks.tcp_kib = self.peaks.tcp_kib.max(process::tcp_memory_kib().unwrap_or_default());
-        if !self.shared.watched.is_empty() {
+        let quiet = self.in_window && self.setup.quiet_window;
+        if !self.shared.watched.is_empty() && !quiet {
             self.queues.look(self.setup.manner.target.port(), &self.shared, now_ns);
         }
     }
