@@ -4,8 +4,10 @@
 //! the thin I/O around them and the wiring. ARCHITECTURE.md has the map.
 
 pub mod api;
+pub mod cli;
 pub mod config;
 pub mod egress;
+pub mod identity;
 pub mod ingress;
 pub mod observe;
 pub mod serve;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use arc_swap::ArcSwap;
 use danmaku_mailbox::{Bounds, mailbox};
 use danmaku_placement::{HashRing, RingSeed, Weight};
 use danmaku_room::store::Store;
@@ -14,12 +15,13 @@ use dashmap::DashMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api;
-use crate::config::Config;
+use crate::config::{Config, Reloaded};
 use crate::ingress::listener;
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::store::memory::{self, MemoryStore};
 use crate::wiring::{Bell, Shared};
+use crate::worker::message::Control;
 use crate::worker::{self, Parts};
 
 /// Descriptors that are not client connections: listeners, epoll sets, bells, files.
@@ -60,7 +62,9 @@ impl Server {
             Some(n) => usize::from(n),
             None => thread::available_parallelism().map_or(1, usize::from),
         };
-        getrandom::fill(&mut config.owner.secret).map_err(io::Error::other)?;
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(io::Error::other)?;
+        config.set_secret(secret);
         let listeners = listener::bind(config.listen, workers)?;
         let admin_listener = TcpListener::bind(config.admin_listen)?;
         admin_listener.set_nonblocking(true)?;
@@ -78,13 +82,13 @@ impl Server {
             post,
             bells: bells.clone(),
             directory: DashMap::new(),
+            config: ArcSwap::from_pointee(config),
             store,
             started: std::time::Instant::now(),
             stopping: AtomicBool::new(false),
             incarnation: random_u64()?,
             epochs: AtomicU64::new(0),
         });
-        let config = Arc::new(config);
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let registry = exposition::registry(cells.clone());
         let admin_shared = Arc::clone(&shared);
@@ -94,7 +98,6 @@ impl Server {
         for (index, (((listener, mailbox), bell), cells)) in parts {
             let parts = Parts {
                 index: u16::try_from(index).map_err(io::Error::other)?,
-                config: Arc::clone(&config),
                 shared: Arc::clone(&shared),
                 cells,
                 listener,
@@ -104,6 +107,25 @@ impl Server {
             handles.push(spawn(format!("worker-{index}"), move || worker::run(parts))?);
         }
         Ok(Self { listen, admin, shared, workers: handles })
+    }
+
+    /// What is configured at the moment.
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.config.load_full()
+    }
+
+    /// Puts another configuration in the place of the running one, as far as that is possible while it
+    /// runs. What changed, and what waits for a restart.
+    pub fn reload(&self, mut config: Config) -> Reloaded {
+        let reloaded = config.reload_over(&self.config());
+        self.shared.config.store(Arc::new(config));
+        for post in &self.shared.post {
+            // A full ring of must-arrive messages empties within a turn of its worker.
+            while post.control(Control::Reconfigure, 64, 0).is_err() {
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        reloaded
     }
 
     /// Tells the workers to close their sessions and stop.
@@ -147,11 +169,12 @@ fn ring(workers: usize) -> io::Result<HashRing<u16>> {
 }
 
 fn memory_store(config: &Config) -> Arc<dyn Store> {
+    let ids = config.rooms().next().map(|room| room.owner.limits.ids).unwrap_or_default();
     Arc::new(MemoryStore::new(memory::Bounds {
         rooms_max: config.rooms_max,
-        entries_max: config.snapshot_entries.max(64),
-        ids_max: config.owner.limits.ids.ids_max,
-        ids_ms: config.owner.limits.ids.window_us / 1_000,
+        entries_max: config.rooms().map(|room| room.snapshot_entries).max().unwrap_or(0).max(64),
+        ids_max: ids.ids_max,
+        ids_ms: ids.window_us / 1_000,
         epochs_max: 16,
     }))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use danmaku_mailbox::{Sender, Wake};
 use danmaku_placement::HashRing;
 use danmaku_room::store::Store;
@@ -12,6 +13,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Epoch;
 use dashmap::DashMap;
 
+use crate::config::Config;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
 
@@ -56,6 +58,8 @@ pub struct Shared {
     pub bells: Vec<Bell>,
     /// Members of each room on all workers: read at joins and by the API, never for a delivery.
     pub directory: DashMap<RoomId, Arc<AtomicU32>>,
+    /// What is configured; workers take a new one over when they are told to.
+    pub config: ArcSwap<Config>,
     /// Where entries are kept.
     pub store: Arc<dyn Store>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.

@@ -85,7 +85,7 @@ impl Client {
 fn start(workers: u16) -> Server {
     let any = Some("127.0.0.1:0".parse().expect("an address"));
     let flags = Flags { listen: any, admin_listen: any, workers: Some(workers), data_dir: None };
-    let config = Config::load(Some("tests/support/spread.toml".as_ref()), flags).expect("a good file");
+    let config = Config::load(Some("tests/support/spread.toml".as_ref()), [], &flags).expect("a good file");
     Server::start_with(config, Scripted::new()).expect("started")
 }
 

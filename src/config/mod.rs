@@ -1,6 +1,13 @@
-//! Configuration: what was said ([`raw`]), then what it means ([`Config`]), with nothing left unset.
+//! Configuration: what was said ([`layers`], [`raw`]), then what it means ([`Config`]), with nothing left
+//! unset.
 
+pub mod auth_key;
+pub mod class;
+pub mod layers;
 pub mod raw;
+pub mod reference;
+mod section;
+pub mod value;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,9 +15,15 @@ use std::path::{Path, PathBuf};
 use danmaku_room::admission::{idempotency, sliding_window, text, token_bucket};
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
+use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
-use raw::{Mode, Raw};
+use auth_key::AuthKey;
+use class::Pattern;
+use layers::Layers;
+use raw::Raw;
+pub use section::{Key, OutOfBounds};
+use value::{Address, Mode, Setting};
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
 const STASH_BYTES_MAX: usize = 64 << 10;
@@ -26,24 +39,49 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is not what the keys say it should be.
-    #[error("{path}: {message}")]
-    Parse {
+    /// The file is not TOML.
+    #[error("{path}:{line}: this is not TOML: {message}")]
+    Syntax {
         /// Which file.
         path: PathBuf,
-        /// What and where, as the parser tells it.
+        /// Where in it.
+        line: usize,
+        /// What the parser says.
         message: String,
     },
-    /// A value makes no sense.
-    #[error("`{key} = {value}` cannot be used: {expected}")]
+    /// A key is not known, or its value is not of its kind.
+    #[error("{origin}: `{key}`: {message}")]
+    Key {
+        /// Where it was said.
+        origin: String,
+        /// Which.
+        key: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// A value is of the right kind and cannot be used.
+    #[error("{origin}: `{key} = {value}` cannot be used: {expected}")]
     Value {
+        /// Where it was said.
+        origin: String,
         /// The key.
-        key: &'static str,
+        key: String,
         /// What was given.
         value: String,
         /// What would be right.
-        expected: &'static str,
+        expected: String,
     },
+}
+
+/// What rooms of a class get.
+#[derive(Debug, Clone)]
+pub struct RoomSettings {
+    /// How owners are set up; the secret is filled in at start.
+    pub owner: owner::Config,
+    /// What a replica keeps.
+    pub backlog: RingBounds,
+    /// Entries in a snapshot.
+    pub snapshot_entries: usize,
 }
 
 /// A validated configuration.
@@ -57,22 +95,26 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Worker threads; `None`: one per core that this process may use.
     pub workers: Option<u16>,
-    /// Whether permessage-deflate is offered, and at which level.
-    pub deflate: Option<u32>,
+    /// Rooms a worker keeps, at most.
+    pub rooms_max: usize,
+    /// Whether users without a token may come in.
+    pub anonymous: bool,
+    /// Whether a token may stand in the address.
+    pub query_token: bool,
+    /// Keys of tokens.
+    pub auth_keys: Vec<AuthKey>,
+    /// Whether permessage-deflate is offered.
+    pub deflate: bool,
+    /// Its level.
+    pub deflate_level: u32,
     /// Bounds of inbound frames.
     pub frames: decoder::Limits,
     /// Inflated bytes a connection may cause in a second.
     pub inflated_bytes_per_s: u64,
     /// From how many members on a room's sessions stay on the worker that accepted them.
     pub spread_members: u32,
-    /// Rooms a worker keeps, at most.
-    pub rooms_max: usize,
-    /// What a replica keeps.
-    pub backlog: RingBounds,
     /// How long an empty room's replica stays, microseconds.
     pub linger_us: u64,
-    /// Entries in a snapshot.
-    pub snapshot_entries: usize,
     /// The longest tick between passes, microseconds.
     pub tick_max_us: u64,
     /// How long a socket may take nothing, microseconds.
@@ -85,82 +127,81 @@ pub struct Config {
     pub pong_within_s: u32,
     /// How long a handshake may take, milliseconds.
     pub handshake_ms: u64,
-    /// Whether anonymous users may come from other than loopback addresses.
-    pub anonymous_elsewhere: bool,
-    /// How owners are set up; the secret is filled in at start.
-    pub owner: owner::Config,
+    /// What a room gets that is of no class.
+    room: RoomSettings,
+    /// What others get, the first match first.
+    classes: Vec<(Pattern, RoomSettings)>,
+    /// Every key with its value, to tell what a reload changed.
+    keys: Vec<Key>,
 }
 
 impl Config {
-    /// Reads a file, or takes the defaults, and lets the command line have its way.
+    /// Reads a file, or takes the defaults, lays the environment over it, and lets the command line have its way.
     ///
     /// # Errors
-    /// When the file cannot be read or holds an unknown key or an impossible value.
-    pub fn load(file: Option<&Path>, flags: Flags) -> Result<Self, ConfigError> {
-        let raw = match file {
-            Some(path) => raw::read(path)?,
-            None => Raw::default(),
-        };
-        let mut config = Self::validate(raw)?;
-        config.listen = flags.listen.unwrap_or(config.listen);
-        config.admin_listen = flags.admin_listen.unwrap_or(config.admin_listen);
-        config.data_dir = flags.data_dir.unwrap_or(config.data_dir);
-        config.workers = flags.workers.or(config.workers);
-        if !config.listen.ip().is_loopback() && !config.anonymous_elsewhere {
-            return Err(ConfigError::Value {
-                key: "server.listen",
-                value: config.listen.to_string(),
-                expected: "a loopback address such as 127.0.0.1:8080; to let anonymous users in from elsewhere, \
-                           set `auth.anonymous = true`",
-            });
-        }
-        Ok(config)
+    /// When the file cannot be read, or something is not a key or has an impossible value.
+    pub fn load(
+        file: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Result<Self, ConfigError> {
+        let layers = Layers::read(file, env)?;
+        let mut raw = layers.raw()?;
+        raw.server.listen = flags.listen.map_or(raw.server.listen, Address);
+        raw.server.admin_listen = flags.admin_listen.map_or(raw.server.admin_listen, Address);
+        raw.server.data_dir = flags.data_dir.clone().unwrap_or(raw.server.data_dir);
+        raw.server.workers = flags.workers.or(raw.server.workers);
+        Self::validate(raw).map_err(|OutOfBounds { key, value, expected }| {
+            let origin = match &*key {
+                "server.listen" if flags.listen.is_some() => "--listen".to_owned(),
+                _ => layers.origin(&key),
+            };
+            ConfigError::Value { origin, key, value, expected }
+        })
     }
 
-    fn validate(raw: Raw) -> Result<Self, ConfigError> {
-        let Raw { server, auth, websocket, limits, rooms, flush, slow_consumer, idempotency } = raw;
-        within("server.workers", server.workers.map(u64::from).unwrap_or(1), 1, 1_024)?;
-        within("websocket.deflate_level", websocket.deflate_level.into(), 1, 9)?;
-        within("websocket.frame_bytes_max", websocket.frame_bytes_max.0, 1_024, 1 << 24)?;
-        within("websocket.message_bytes_max", websocket.message_bytes_max.0, 1_024, 1 << 24)?;
-        within("limits.user_burst", limits.user_burst.into(), 1, 1 << 20)?;
-        within("limits.room_count_max", limits.room_count_max.into(), 1, 1 << 30)?;
-        within("flush.seal_interval", flush.seal_interval.us(), 0, 1_000_000)?;
-        within("flush.max_tick", flush.max_tick.us(), 100_000, 5_000_000)?;
-        within("rooms.backlog_bytes", rooms.backlog_bytes.0, 64 << 10, 1 << 30)?;
-        within("idempotency.window", idempotency.window.us(), 1_000_000, 86_400_000_000)?;
-        if !(limits.user_per_s.is_finite() && limits.user_per_s > 0.0) {
-            let value = limits.user_per_s.to_string();
-            return Err(ConfigError::Value { key: "limits.user_per_s", value, expected: "a number above 0" });
+    fn validate(raw: Raw) -> Result<Self, OutOfBounds> {
+        raw.check()?;
+        check_keys(&raw.auth.keys)?;
+        let loopback = raw.server.listen.0.ip().is_loopback();
+        let anonymous = raw.auth.anonymous.unwrap_or(loopback && raw.auth.keys.is_empty());
+        if raw.auth.keys.is_empty() && !anonymous {
+            return Err(if raw.auth.anonymous == Some(false) {
+                OutOfBounds {
+                    key: "auth.anonymous".to_owned(),
+                    value: "false".to_owned(),
+                    expected: "without `auth.keys` nobody could come in; set a key, or leave this out"
+                        .to_owned(),
+                }
+            } else {
+                OutOfBounds {
+                    key: "server.listen".to_owned(),
+                    value: raw.server.listen.written().unwrap_or_default(),
+                    expected:
+                        "beyond loopback set a key (`[[auth.keys]]` with `id` and `secret`) so that users \
+                               need tokens, or `auth.anonymous = true` to let anybody in"
+                            .to_owned(),
+                }
+            });
         }
-        let backlog =
-            RingBounds { bytes_max: rooms.backlog_bytes.bytes(), age_max_us: rooms.backlog_age.us() };
-        let on = |mode: Mode| mode == Mode::Enforce;
-        let limits = admission::Limits {
-            user: on(limits.user_mode)
-                .then_some(token_bucket::Rate { burst: limits.user_burst, per_s: limits.user_per_s }),
-            users_max: limits.users_max,
-            room: on(limits.room_mode).then_some(sliding_window::Window {
-                window_us: limits.room_window.us().max(1_000_000),
-                count_max: limits.room_count_max,
-            }),
-            text: text::Limits { chars_max: limits.text_chars_max, bytes_max: limits.text_bytes_max },
-            ids: idempotency::Bounds { ids_max: idempotency.ids_max, window_us: idempotency.window.us() },
-        };
-        let owner = owner::Config {
-            limits,
-            durability: Durability::Stored,
-            seal_interval_us: flush.seal_interval.us(),
-            seal_bytes_max: flush.seal_bytes.bytes(),
-            log: backlog,
-            ..owner::Config::default()
-        };
+        let classes = raw
+            .rooms
+            .iter()
+            .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?))))
+            .collect::<Result<_, _>>()?;
+        let (room, keys) = (room_settings(&raw), raw.keys());
+        let Raw { server, auth, websocket, room: rooms, flush, slow_consumer, .. } = raw;
         Ok(Self {
-            listen: server.listen,
-            admin_listen: server.admin_listen,
+            listen: server.listen.0,
+            admin_listen: server.admin_listen.0,
             data_dir: server.data_dir,
             workers: server.workers,
-            deflate: websocket.deflate.then_some(websocket.deflate_level),
+            rooms_max: server.rooms_max,
+            anonymous,
+            query_token: auth.query_token.unwrap_or(loopback),
+            auth_keys: auth.keys,
+            deflate: websocket.deflate,
+            deflate_level: websocket.deflate_level,
             frames: decoder::Limits {
                 frame_bytes_max: websocket.frame_bytes_max.bytes(),
                 message_bytes_max: websocket.message_bytes_max.bytes(),
@@ -169,20 +210,81 @@ impl Config {
             },
             inflated_bytes_per_s: websocket.inflated_bytes_per_s.0,
             spread_members: rooms.spread_members,
-            rooms_max: rooms.rooms_max,
-            backlog,
             linger_us: rooms.linger.us(),
-            snapshot_entries: rooms.snapshot_entries,
             tick_max_us: flush.max_tick.us(),
             grace_us: slow_consumer.grace.us(),
             tail_bytes_max: slow_consumer.tail_bytes_max.bytes(),
             ping_after_s: websocket.ping_after.secs(),
             pong_within_s: websocket.pong_within.secs(),
             handshake_ms: websocket.handshake.us() / 1_000,
-            anonymous_elsewhere: auth.anonymous,
-            owner,
+            room,
+            classes,
+            keys,
         })
     }
+
+    /// What a room gets: of the first class that matches its name, or of none.
+    pub fn room(&self, room: &RoomId) -> &RoomSettings {
+        self.classes.iter().find(|(pattern, _)| pattern.matches(room)).map_or(&self.room, |(_, s)| s)
+    }
+
+    /// Every settings of rooms that there are, the ordinary first.
+    pub fn rooms(&self) -> impl Iterator<Item = &RoomSettings> {
+        std::iter::once(&self.room).chain(self.classes.iter().map(|(_, settings)| settings))
+    }
+
+    /// Sets the secret of the keyed hashes over what strangers choose.
+    pub fn set_secret(&mut self, secret: [u8; 16]) {
+        self.room.owner.secret = secret;
+        for (_, settings) in &mut self.classes {
+            settings.owner.secret = secret;
+        }
+    }
+
+    /// Takes over from `running` what only a restart can change, and tells what differs: the keys that
+    /// change now, and those that wait for a restart.
+    pub fn reload_over(&mut self, running: &Self) -> Reloaded {
+        let mut reloaded = Reloaded::default();
+        for (new, old) in self.keys.iter_mut().zip(&running.keys) {
+            if new.value != old.value {
+                let change = Change { key: new.path(), from: old.value.clone(), to: new.value.clone() };
+                if new.restart {
+                    // The next reload compares with what runs, not with what was wished for.
+                    new.value.clone_from(&old.value);
+                    reloaded.waiting.push(change);
+                } else {
+                    reloaded.changed.push(change);
+                }
+            }
+        }
+        self.listen = running.listen;
+        self.admin_listen = running.admin_listen;
+        self.data_dir.clone_from(&running.data_dir);
+        self.workers = running.workers;
+        self.deflate_level = running.deflate_level;
+        self.set_secret(running.room.owner.secret);
+        reloaded
+    }
+}
+
+/// What a reload found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What changes now.
+    pub changed: Vec<Change>,
+    /// What changes at the next start.
+    pub waiting: Vec<Change>,
+}
+
+/// A key whose value differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub key: String,
+    /// What runs.
+    pub from: Option<String>,
+    /// What was read.
+    pub to: Option<String>,
 }
 
 /// What the command line may say.
@@ -198,19 +300,45 @@ pub struct Flags {
     pub workers: Option<u16>,
 }
 
-fn within(key: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
+/// Every key needs a name of its own.
+fn check_keys(keys: &[AuthKey]) -> Result<(), OutOfBounds> {
+    for (at, key) in keys.iter().enumerate() {
+        let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let wrong = if !(1..=64).contains(&key.id.len()) || !key.id.bytes().all(known) {
+            "an id is 1 to 64 of A-Z a-z 0-9 - _ ."
+        } else if keys[..at].iter().any(|other| other.id == key.id) {
+            "two keys have this id; tokens name their key by it, so give each its own"
+        } else {
+            continue;
+        };
+        let value = format!("{:?}", key.id);
+        return Err(OutOfBounds { key: "auth.keys.id".to_owned(), value, expected: wrong.to_owned() });
     }
-    let expected = match key {
-        "flush.max_tick" => "\"100ms\" to \"5s\"",
-        "flush.seal_interval" => "\"0ms\" to \"1s\"",
-        "websocket.deflate_level" => "1 to 9",
-        "rooms.backlog_bytes" => "\"64KiB\" to \"1GiB\"",
-        "idempotency.window" => "\"1s\" to \"1d\"",
-        "server.workers" => "1 to 1024",
-        "websocket.frame_bytes_max" | "websocket.message_bytes_max" => "\"1KiB\" to \"16MiB\"",
-        _ => "a number of at least 1",
+    Ok(())
+}
+
+fn room_settings(raw: &Raw) -> RoomSettings {
+    let Raw { limits, room, flush, idempotency, .. } = raw;
+    let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
+    let on = |mode: Mode| mode == Mode::Enforce;
+    let limits = admission::Limits {
+        user: on(limits.user_mode)
+            .then_some(token_bucket::Rate { burst: limits.user_burst, per_s: limits.user_per_s }),
+        users_max: limits.users_max,
+        room: on(limits.room_mode).then_some(sliding_window::Window {
+            window_us: limits.room_window.us(),
+            count_max: limits.room_count_max,
+        }),
+        text: text::Limits { chars_max: limits.text_chars_max, bytes_max: limits.text_bytes_max },
+        ids: idempotency::Bounds { ids_max: idempotency.ids_max, window_us: idempotency.window.us() },
     };
-    Err(ConfigError::Value { key, value: value.to_string(), expected })
+    let owner = owner::Config {
+        limits,
+        durability: Durability::Stored,
+        seal_interval_us: flush.seal_interval.us(),
+        seal_bytes_max: flush.seal_bytes.bytes(),
+        log: backlog,
+        ..owner::Config::default()
+    };
+    RoomSettings { owner, backlog, snapshot_entries: room.snapshot_entries }
 }

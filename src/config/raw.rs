@@ -1,277 +1,185 @@
 //! The configuration as it is written: TOML with durations and sizes as strings with a unit.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
-use super::ConfigError;
+use super::auth_key::AuthKey;
+use super::class::RoomClass;
+use super::section::{Key, OutOfBounds, Section, section};
+use super::value::{Address, Duration, Mode, Size};
 
-/// A length of time: `"250ms"`, `"10s"`, `"5m"`, `"1h"`, `"7d"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Duration(u64);
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-impl Duration {
-    const fn of_ms(ms: u64) -> Self {
-        Self(ms * 1_000)
+/// The whole file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Raw {
+    /// Addresses, threads, files.
+    pub server: Server,
+    /// Who may come in.
+    pub auth: Auth,
+    /// Frames and handshakes.
+    pub websocket: WebSocket,
+    /// How much anyone may say in a room.
+    pub limits: Limits,
+    /// What rooms keep in memory.
+    pub room: Room,
+    /// When what was said goes out.
+    pub flush: Flush,
+    /// Readers that do not read.
+    pub slow_consumer: SlowConsumer,
+    /// Publishes that come twice.
+    pub idempotency: Idempotency,
+    /// Rooms that are other than the rest.
+    pub rooms: Vec<RoomClass>,
+}
+
+impl Raw {
+    /// The tables in the order in which they are documented.
+    fn sections(&self) -> [&dyn Section; 8] {
+        let Self { server, auth, websocket, limits, room, flush, slow_consumer, idempotency, rooms: _ } =
+            self;
+        [server, auth, websocket, limits, room, flush, slow_consumer, idempotency]
     }
 
-    /// Microseconds.
-    pub const fn us(self) -> u64 {
-        self.0
+    /// Every key with its value.
+    pub fn keys(&self) -> Vec<Key> {
+        self.sections().iter().flat_map(|section| section.keys()).collect()
     }
 
-    /// Whole seconds, at least 1.
-    pub fn secs(self) -> u32 {
-        u32::try_from(self.0 / 1_000_000).unwrap_or(u32::MAX).max(1)
-    }
-}
-
-/// A number of bytes: `"512B"`, `"64KiB"`, `"4MiB"`, `"1GiB"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl Size {
-    /// As a length in memory.
-    pub fn bytes(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
-}
-
-/// Splits `"250ms"` into number and unit, and looks the unit up.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let factor = units.iter().find(|(name, _)| *name == unit)?.1;
-    number.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-impl<'de> Deserialize<'de> for Duration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let units =
-            [("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
-        with_unit(&text, &units).map(Self).ok_or_else(|| {
-            de::Error::custom(format_args!(
-                "{text:?} is not a duration: write \"250ms\", \"10s\", \"5m\", \"1h\" or \"7d\""
-            ))
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-        with_unit(&text, &units).map(Self).ok_or_else(|| {
-            de::Error::custom(format_args!(
-                "{text:?} is not a size: write \"512B\", \"64KiB\", \"4MiB\" or \"1GiB\""
-            ))
-        })
-    }
-}
-
-/// Whether a rule acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// It refuses.
-    Enforce,
-    /// It is not there.
-    Off,
-}
-
-macro_rules! section {
-    ($(#[$meta:meta])* $name:ident { $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, )* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct $name {
-            $( $(#[doc = $doc])+ pub $field: $type, )*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $( $field: $default, )* }
-            }
-        }
-    };
-}
-
-section! {
-    /// The whole file.
-    Raw {
-        /// Addresses, threads, files.
-        server: Server = Server::default(),
-        /// Who may come in.
-        auth: Auth = Auth::default(),
-        /// Frames and handshakes.
-        websocket: WebSocket = WebSocket::default(),
-        /// How much anyone may say.
-        limits: Limits = Limits::default(),
-        /// Rooms and what they keep in memory.
-        rooms: Rooms = Rooms::default(),
-        /// When what was said goes out.
-        flush: Flush = Flush::default(),
-        /// Readers that do not read.
-        slow_consumer: SlowConsumer = SlowConsumer::default(),
-        /// Publishes that come twice.
-        idempotency: Idempotency = Idempotency::default(),
+    /// Whether every value is within its bounds.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), OutOfBounds> {
+        self.sections().iter().try_for_each(|section| section.check())
     }
 }
 
 section! {
     /// `[server]`
-    Server {
-        /// Where clients connect.
-        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-        /// Where metrics and health are read.
-        admin_listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
+    Server = "server" {
+        /// Where clients connect. Beyond loopback it needs `auth.keys` or `auth.anonymous = true`.
+        listen: Address = Address(SocketAddr::new(LOOPBACK, 8080)); restart,
+        /// Where metrics and health are read. Keep it on loopback: it asks for no token.
+        admin_listen: Address = Address(SocketAddr::new(LOOPBACK, 9090)); restart,
         /// Where files go.
-        data_dir: PathBuf = PathBuf::from("data"),
+        data_dir: PathBuf = PathBuf::from("data"); restart,
         /// Worker threads; absent: one per core.
-        workers: Option<u16> = None,
+        workers: Option<u16> = None => 1 to 1024; restart,
+        /// Rooms a worker keeps; at the limit further rooms are refused with close code 1013.
+        rooms_max: usize = 100_000 => 1 to 10_000_000,
     }
 }
 
 section! {
     /// `[auth]`
-    Auth {
-        /// Whether anonymous users may come in where the server listens beyond loopback.
-        anonymous: bool = false,
+    Auth = "auth" {
+        /// Whether users without a token may come in; absent: only while `server.listen` is a loopback address
+        /// and there are no keys.
+        anonymous: Option<bool> = None,
+        /// Whether `?token=` is accepted. Addresses end up in logs; absent: only while `server.listen` is a
+        /// loopback address.
+        query_token: Option<bool> = None,
+        /// Keys that tokens are signed with: `{ id = "k1", secret = "at least 32 bytes" }`, algorithm HS256.
+        keys: Vec<AuthKey> = Vec::new(),
     }
 }
 
 section! {
     /// `[websocket]`
-    WebSocket {
+    WebSocket = "websocket" {
         /// Whether permessage-deflate is negotiated.
         deflate: bool = true,
-        /// Compression level, 1 to 9.
-        deflate_level: u32 = 1,
+        /// Compression level.
+        deflate_level: u32 = 1 => 1 to 9; restart,
         /// The largest frame a client may send.
-        frame_bytes_max: Size = Size(64 << 10),
+        frame_bytes_max: Size = Size(64 << 10) => "1KiB" to "16MiB",
         /// The largest message, inflated.
-        message_bytes_max: Size = Size(64 << 10),
+        message_bytes_max: Size = Size(64 << 10) => "1KiB" to "16MiB",
         /// Frames of one message.
-        fragments_max: usize = 64,
+        fragments_max: usize = 64 => 1 to 65_536,
         /// Inflated bytes a connection may cause in a second.
-        inflated_bytes_per_s: Size = Size(1 << 20),
+        inflated_bytes_per_s: Size = Size(1 << 20) => "64KiB" to "1GiB",
         /// Silence after which a peer is asked whether it is there.
-        ping_after: Duration = Duration::of_ms(25_000),
+        ping_after: Duration = Duration::of_ms(25_000) => "1s" to "1h",
         /// How long it may take to answer.
-        pong_within: Duration = Duration::of_ms(8_000),
+        pong_within: Duration = Duration::of_ms(8_000) => "1s" to "1h",
         /// How long a handshake may take.
-        handshake: Duration = Duration::of_ms(10_000),
+        handshake: Duration = Duration::of_ms(10_000) => "100ms" to "5m",
     }
 }
 
 section! {
     /// `[limits]`
-    Limits {
+    Limits = "limits" {
         /// Whether users are limited in each room.
         user_mode: Mode = Mode::Enforce,
         /// Comments a user may send at once.
-        user_burst: u32 = 10,
+        user_burst: u32 = 10 => 1 to 1_000_000,
         /// Comments a second that a user gets back.
-        user_per_s: f64 = 2.0,
+        user_per_s: f64 = 2.0 => 0.001 to 1_000_000.0,
         /// Users a room remembers.
-        users_max: usize = 65_536,
+        users_max: usize = 65_536 => 1 to 16_777_216,
         /// Whether rooms are limited.
         room_mode: Mode = Mode::Enforce,
         /// The window of a room.
-        room_window: Duration = Duration::of_ms(10_000),
+        room_window: Duration = Duration::of_ms(10_000) => "1s" to "1h",
         /// Comments in a window.
-        room_count_max: u32 = 5_000,
+        room_count_max: u32 = 5_000 => 1 to 1_000_000_000,
         /// Characters of a text.
-        text_chars_max: usize = 100,
+        text_chars_max: usize = 100 => 1 to 10_000,
         /// Bytes of a text.
-        text_bytes_max: usize = 400,
+        text_bytes_max: usize = 400 => 1 to 40_000,
     }
 }
 
 section! {
-    /// `[rooms]`
-    Rooms {
-        /// Rooms a worker keeps.
-        rooms_max: usize = 100_000,
+    /// `[room]`
+    Room = "room" {
         /// From how many members on a room's connections stay on the worker that accepted them.
-        spread_members: u32 = 256,
+        spread_members: u32 = 256 => 0 to 1_000_000_000,
         /// Newest comments that a room keeps in memory, by size.
-        backlog_bytes: Size = Size(1 << 20),
+        backlog_bytes: Size = Size(1 << 20) => "64KiB" to "1GiB",
         /// The same, by age.
-        backlog_age: Duration = Duration::of_ms(60_000),
+        backlog_age: Duration = Duration::of_ms(60_000) => "1s" to "1d",
         /// How long an empty room is remembered.
-        linger: Duration = Duration::of_ms(30_000),
+        linger: Duration = Duration::of_ms(30_000) => "1s" to "1d",
         /// Entries in a snapshot.
-        snapshot_entries: usize = 50,
+        snapshot_entries: usize = 50 => 0 to 1_000,
     }
 }
 
 section! {
     /// `[flush]`
-    Flush {
+    Flush = "flush" {
         /// The longest time between two passes over a crowded room.
-        max_tick: Duration = Duration::of_ms(250),
-        /// The longest time a comment waits for others before it is sealed.
-        seal_interval: Duration = Duration::of_ms(5),
+        max_tick: Duration = Duration::of_ms(250) => "100ms" to "5s",
+        /// The longest time a comment waits for others before it is sealed for workers other than its room's.
+        seal_interval: Duration = Duration::of_ms(5) => "0ms" to "1s",
         /// Size at which comments are sealed at once.
-        seal_bytes: Size = Size(16 << 10),
+        seal_bytes: Size = Size(16 << 10) => "1KiB" to "1MiB",
     }
 }
 
 section! {
     /// `[slow_consumer]`
-    SlowConsumer {
+    SlowConsumer = "slow_consumer" {
         /// How long a socket may take nothing.
-        grace: Duration = Duration::of_ms(10_000),
+        grace: Duration = Duration::of_ms(10_000) => "100ms" to "1h",
         /// Half-written frames that a worker keeps for slow readers.
-        tail_bytes_max: Size = Size(64 << 20),
+        tail_bytes_max: Size = Size(64 << 20) => "1MiB" to "64GiB",
     }
 }
 
 section! {
     /// `[idempotency]`
-    Idempotency {
+    Idempotency = "idempotency" {
         /// Ids a room remembers; when full, new ids are refused.
-        ids_max: usize = 65_536,
+        ids_max: usize = 65_536 => 1 to 16_777_216,
         /// How long.
-        window: Duration = Duration::of_ms(60_000),
-    }
-}
-
-/// Reads a file.
-///
-/// # Errors
-/// When it cannot be read, is not TOML, or holds a key or a value that is not known.
-pub fn read(path: &Path) -> Result<Raw, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    toml::from_str(&text)
-        .map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Raw, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
-    }
-
-    /// `Raw`: what is not known is refused with the key, the value and what would be right.
-    #[test]
-    fn unknown_keys_and_units_are_named() {
-        for (text, words) in [
-            ("[server]\nlisten_on = 1", ["listen_on", "expected"]),
-            ("[flush]\nmax_tick = \"10\"", ["\"10\"", "10s"]),
-            ("[rooms]\nbacklog_bytes = \"1MB\"", ["1MB", "MiB"]),
-            ("[limits]\nuser_mode = \"on\"", ["on", "enforce"]),
-        ] {
-            let error = parse(text).expect_err(text);
-            assert!(words.iter().all(|w| error.contains(w)), "{text}: {error}");
-        }
-        let raw = parse("[flush]\nmax_tick = \"300ms\"").expect("valid");
-        assert_eq!(raw.flush.max_tick.us(), 300_000);
+        window: Duration = Duration::of_ms(60_000) => "1s" to "1d",
     }
 }

@@ -30,6 +30,8 @@ pub struct Arrival {
     pub tier: Tier,
     /// Whether a snapshot is wanted where nothing can be resumed.
     pub snapshot: bool,
+    /// Whose token it showed; absent for a guest.
+    pub author: Option<Arc<Author>>,
     /// What a session brings along that moves from another worker; absent for a new connection.
     pub moved: Option<Box<Moved>>,
 }
@@ -41,8 +43,6 @@ pub struct Moved {
     pub decoder: Decoder,
     /// The guest's number.
     pub guest: u64,
-    /// Who has published here.
-    pub author: Option<Arc<Author>>,
     /// Whether batches are wanted at the moment.
     pub paused: bool,
 }

@@ -11,17 +11,17 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use danmaku_room::form::Encoding;
-use danmaku_wire::entry::Tier;
+use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::id::RoomId;
-use danmaku_wire::native::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
+use danmaku_wire::native::{ErrorCode, SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 use danmaku_wire::position::Position;
 use danmaku_wire::websocket::handshake::{self, Policy};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, Version};
@@ -30,8 +30,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use super::arrival::Arrival;
 use super::page;
 use super::problem::problem;
-use crate::config::Config;
+use crate::identity::token;
 use crate::observe::cells::Cells;
+use crate::wiring::Shared;
 use crate::worker::Inbox;
 
 /// Bytes of a request head.
@@ -45,13 +46,14 @@ const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n
 /// A worker's HTTP side.
 #[derive(Clone)]
 pub struct Front {
-    config: Arc<Config>,
+    shared: Arc<Shared>,
     cells: Arc<Cells>,
     inbox: Rc<Inbox>,
 }
 
 /// What a request for a stream asks for; the socket is added when it is taken out of hyper.
 struct Stream {
+    author: Option<Arc<Author>>,
     response: Vec<u8>,
     encoding: Encoding,
     deflate: bool,
@@ -75,8 +77,8 @@ impl Future for Answering {
 
 impl Front {
     /// The HTTP side of a worker that takes finished handshakes out of `inbox`.
-    pub fn new(config: Arc<Config>, cells: Arc<Cells>, inbox: Rc<Inbox>) -> Self {
-        Self { config, cells, inbox }
+    pub fn new(shared: Arc<Shared>, cells: Arc<Cells>, inbox: Rc<Inbox>) -> Self {
+        Self { shared, cells, inbox }
     }
 
     /// Serves a fresh connection until it becomes a session or ends. Must be called within the worker's
@@ -98,7 +100,7 @@ impl Front {
             service_fn(|request: Request<Incoming>| Answering(self.answer(&request, peer, &stream)));
         let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(self.config.handshake_ms))
+            .header_read_timeout(Duration::from_millis(self.shared.config.load().handshake_ms))
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(io, service);
         let taken = poll_fn(|cx| {
@@ -110,7 +112,7 @@ impl Front {
         });
         let Some(stream) = taken.await? else { return Ok(()) };
         let parts = connection.into_parts();
-        let Stream { response, encoding, deflate, room, since, tier, snapshot } = stream;
+        let Stream { author, response, encoding, deflate, room, since, tier, snapshot } = stream;
         self.inbox.put(Arrival {
             socket: parts.io.into_inner().into_std()?,
             leftover: parts.read_buf.to_vec(),
@@ -121,6 +123,7 @@ impl Front {
             since,
             tier,
             snapshot,
+            author,
             moved: None,
         });
         Ok(())
@@ -137,7 +140,7 @@ impl Front {
         let events = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.strip_suffix("/events"));
         let opened = match (path, events) {
             ("/ws", _) => self.websocket(request, peer),
-            (_, Some(room)) => Self::events(request, room, peer),
+            (_, Some(room)) => self.events(request, room, peer),
             _ => return Some(Self::plain(request, path)),
         };
         match opened {
@@ -179,7 +182,7 @@ impl Front {
             request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         let headers = headers.iter().copied();
         let http11 = request.version() >= Version::HTTP_11;
-        let policy = Policy { deflate: self.config.deflate.is_some(), subprotocols: SUBPROTOCOLS };
+        let policy = Policy { deflate: self.shared.config.load().deflate, subprotocols: SUBPROTOCOLS };
         let accepted =
             handshake::accept(request.method().as_str(), http11, headers, &policy).map_err(|error| {
                 let mut refusal = problem(error.status(), "bad_handshake", &error.to_string());
@@ -191,6 +194,7 @@ impl Front {
                 refusal
             })?;
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
+        let author = self.identify(request, &query, accepted.auth_token.clone())?;
         let room = query.room.ok_or_else(|| {
             problem(
                 400,
@@ -201,6 +205,7 @@ impl Front {
         let mut response = Vec::new();
         accepted.write_response(&mut response);
         Ok(Stream {
+            author,
             response,
             encoding: match accepted.subprotocol {
                 Some(SUBPROTOCOL_PROTO) => Encoding::Proto,
@@ -214,16 +219,18 @@ impl Front {
         })
     }
 
-    fn events(request: &Request<Incoming>, room: &str, peer: SocketAddr) -> Result<Stream, Refused> {
+    fn events(&self, request: &Request<Incoming>, room: &str, peer: SocketAddr) -> Result<Stream, Refused> {
         if request.method() != Method::GET {
             return Err(problem(405, "method_not_allowed", "an event stream is read with GET").into());
         }
         let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
+        let author = self.identify(request, &query, None)?;
         // What a browser sends by itself when it reconnects is newer than the URL.
         let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
         let since = last.and_then(Position::parse).or(query.since);
         Ok(Stream {
+            author,
             response: SSE_HEAD.to_vec(),
             encoding: Encoding::Sse,
             deflate: false,
@@ -233,6 +240,60 @@ impl Front {
             snapshot: query.snapshot,
         })
     }
+}
+
+impl Front {
+    /// Who is calling: the first token that is there counts, and one that does not count is never taken
+    /// for a guest's.
+    fn identify(
+        &self,
+        request: &Request<Incoming>,
+        query: &Query,
+        offered: Option<String>,
+    ) -> Result<Option<Arc<Author>>, Refused> {
+        let config = self.shared.config.load();
+        let bearer = request.headers().get(AUTHORIZATION).map(|value| {
+            let value = value.to_str().ok().and_then(|value| value.split_once(' '));
+            match value {
+                Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim().to_owned()),
+                _ => Err(unauthorized(
+                    ErrorCode::TokenInvalid,
+                    "write the header as `Authorization: Bearer TOKEN`",
+                )),
+            }
+        });
+        let token = match (bearer.transpose()?, offered, &query.token) {
+            (Some(token), _, _) => Some(token),
+            (None, Some(token), _) => Some(token),
+            (None, None, Some(_)) if !config.query_token => {
+                return Err(problem(
+                    400,
+                    "bad_request",
+                    "a token in the address ends up in logs: send it as `Authorization: Bearer` or as the \
+                     subprotocol danmaku.auth.<base64url>, or set `auth.query_token = true`",
+                )
+                .into());
+            }
+            (None, None, token) => token.clone(),
+        };
+        let Some(token) = token else {
+            return if config.anonymous {
+                Ok(None)
+            } else {
+                Err(unauthorized(ErrorCode::Unauthorized, "this server asks for a token"))
+            };
+        };
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        token::verify(&token, &config.auth_keys, now_s)
+            .map(Some)
+            .map_err(|error| unauthorized(error.code(), &error.to_string()))
+    }
+}
+
+fn unauthorized(code: ErrorCode, detail: &str) -> Refused {
+    let mut refusal = problem(401, code.as_str(), detail);
+    refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    refusal.into()
 }
 
 type Refused = Box<Response<Full<Bytes>>>;
@@ -251,11 +312,12 @@ struct Query {
     since: Option<Position>,
     tier: Tier,
     snapshot: bool,
+    token: Option<String>,
 }
 
 impl Query {
     fn parse(query: &str) -> Result<Self, Refused> {
-        let mut parsed = Self { room: None, since: None, tier: Tier::default(), snapshot: true };
+        let mut parsed = Self { room: None, since: None, tier: Tier::default(), snapshot: true, token: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "room" => {
@@ -270,6 +332,7 @@ impl Query {
                     parsed.tier = Tier::parse(&value)
                         .ok_or_else(|| problem(400, "bad_request", "tier is one of lite, standard, full"))?;
                 }
+                "token" => parsed.token = Some(value.into_owned()),
                 "snapshot" => {
                     parsed.snapshot = match &*value {
                         "none" => false,

@@ -58,8 +58,19 @@ impl Worker {
 
     /// Makes a session of a connection.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
-        let Arrival { socket, leftover, response, encoding, deflate, room, since, tier, snapshot, moved } =
-            arrival;
+        let Arrival {
+            socket,
+            leftover,
+            response,
+            encoding,
+            deflate,
+            room,
+            since,
+            tier,
+            snapshot,
+            author,
+            moved,
+        } = arrival;
         let mut hot = Hot { fd: Some(socket.into()), ..Hot::vacant() };
         if deflate {
             hot.flags.set(Flags::DEFLATE);
@@ -76,6 +87,7 @@ impl Worker {
             outbox: Some(Box::new(Outbox { bytes: response, sent: 0, tail: 0 })),
             encoding,
             tier,
+            author,
             ..Cold::default()
         };
         let was_here = moved.is_some();
@@ -83,7 +95,6 @@ impl Worker {
             Some(moved) => {
                 cold.decoder = moved.decoder;
                 cold.guest = moved.guest;
-                cold.author = moved.author;
                 if moved.paused {
                     hot.flags.set(Flags::PAUSED);
                 }
@@ -148,12 +159,8 @@ impl Worker {
             since,
             tier: cold.tier,
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
-            moved: Some(Box::new(Moved {
-                decoder,
-                guest: cold.guest,
-                author: cold.author,
-                paused: hot.flags.any(Flags::PAUSED),
-            })),
+            author: cold.author,
+            moved: Some(Box::new(Moved { decoder, guest: cold.guest, paused: hot.flags.any(Flags::PAUSED) })),
         };
         self.send_arrival(owner, arrival);
     }
@@ -247,8 +254,8 @@ impl Worker {
     /// The owner has answered: the replica starts, and those who waited are settled.
     pub(super) fn attached(&mut self, attached: Attached) {
         let Attached { room, generation, backlog, tail } = attached;
-        let bounds = self.config.backlog;
         let Some(local) = self.rooms.get_if(room) else { return };
+        let bounds = self.config.room(&local.id).backlog;
         if local.view.generation != generation || matches!(local.view.follow, Follow::Not) {
             return;
         }
@@ -343,8 +350,9 @@ impl Worker {
                     let snapshot = match fresh {
                         Some((_, _, snapshot)) => Arc::clone(snapshot),
                         None => {
+                            let entries = self.config.room(&local.id).snapshot_entries;
                             let viewer = Viewer { tier: cold.tier, user: None };
-                            let items = snapshot::newest(replica, viewer, self.config.snapshot_entries);
+                            let items = snapshot::newest(replica, viewer, entries);
                             let room = RoomUpdate {
                                 online: online.into(),
                                 viewers: online.into(),

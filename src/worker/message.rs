@@ -131,6 +131,8 @@ pub enum Control {
     Replies(Box<[Reply]>),
     /// A connection whose room is owned here, or spread to here.
     Adopt(Box<Arrival>),
+    /// There is another configuration in [`crate::wiring::Shared`].
+    Reconfigure,
     /// How a follower's passes go, once a second.
     Tick {
         /// The room.

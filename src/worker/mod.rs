@@ -139,8 +139,6 @@ pub struct Worker {
 pub struct Parts {
     /// Its number.
     pub index: u16,
-    /// The configuration.
-    pub config: Arc<Config>,
     /// What workers share.
     pub shared: Arc<Shared>,
     /// Its cells.
@@ -168,17 +166,18 @@ pub fn run(parts: Parts) -> io::Result<()> {
 
 impl Worker {
     fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { index, config, shared, cells, listener, mailbox, bell } = parts;
+        let Parts { index, shared, cells, listener, mailbox, bell } = parts;
+        let config = shared.config.load_full();
         let poller = Poller::new()?;
         poller.add_listener(&listener)?;
         let fd = Arc::new(poller.add_bell()?);
         bell.hang(Arc::clone(&fd));
         let inbox = Rc::new(Inbox::default());
-        let front = Rc::new(Front::new(Arc::clone(&config), Arc::clone(&cells), Rc::clone(&inbox)));
+        let front = Rc::new(Front::new(Arc::clone(&shared), Arc::clone(&cells), Rc::clone(&inbox)));
         let (workers, shared_started) = (shared.post.len(), shared.started);
         Ok(Self {
             index,
-            encoder: Encoder::new(config.deflate.unwrap_or(1)),
+            encoder: Encoder::new(config.deflate_level),
             config,
             shared,
             cells,
@@ -291,6 +290,7 @@ impl Worker {
                 }
             }
             Control::Adopt(arrival) => self.adopt(*arrival),
+            Control::Reconfigure => self.reconfigure(),
             Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
         }
     }

@@ -185,9 +185,9 @@ impl Worker {
     fn start_loaded(&mut self, index: u32) {
         let now = self.now;
         let epoch = self.shared.mint_epoch();
-        let config = self.config.owner.clone();
         let waker = self.waker();
         let local = self.rooms.get(index);
+        let config = self.config.room(&local.id).owner.clone();
         let Some(OwnerState::Loading { promise, waiting }) = &mut local.owner else { return };
         let Some(loaded) = promise.poll().cloned() else { return };
         let waiting = std::mem::take(waiting);
@@ -554,6 +554,23 @@ impl Worker {
         self.cells.rooms_owned.set(owned);
         self.cells.unstored.set(unstored);
         self.cells.tick_us_max.set(tick_max);
+    }
+
+    /// Takes the present configuration over, for the sessions and rooms there are as for those to come.
+    pub(super) fn reconfigure(&mut self) {
+        self.config = self.shared.config.load_full();
+        for index in self.rooms.indices() {
+            let local = self.rooms.get(index);
+            let settings = self.config.room(&local.id);
+            if let Some(OwnerState::Active(active)) = &mut local.owner {
+                active.owner.reconfigure(settings.owner.clone());
+            }
+            local.view.law.set_tick_max(self.config.tick_max_us);
+            local.view.snapshot = None;
+            if let Some(replica) = local.view.replica_mut() {
+                replica.set_bounds(settings.backlog);
+            }
+        }
     }
 
     fn report_tick(&mut self, index: u32) {

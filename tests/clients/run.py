@@ -149,6 +149,8 @@ def main():
     if not arguments.server.is_file():
         parser.error(f"{arguments.server} is not there: build it with `cargo build --release`")
     kitchen = Kitchen(arguments.cache.resolve())
+    # Where the servers that the suites start put their files.
+    os.environ["DANMAKU__SERVER__DATA_DIR"] = str(arguments.cache.resolve() / "data")
     passed = failed = skipped = 0
     for name in arguments.suites or SUITES:
         try:

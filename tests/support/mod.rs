@@ -2,11 +2,42 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A directory of one test's own, gone with it.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    /// An empty directory.
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("danmaku-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    /// Writes a file there.
+    #[allow(dead_code, reason = "not every test writes files")]
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
+    scratch: Scratch,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
     /// Where metrics and health are.
@@ -16,11 +47,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `danmaku serve` with more arguments, and waits for its two lines.
     pub(crate) fn start(args: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let log = std::fs::File::create(scratch.0.join("log")).expect("a file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_danmaku"))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .arg("--data-dir")
+            .arg(scratch.0.join("data"))
             .args(args)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
@@ -31,7 +66,13 @@ impl Server {
             address.parse().expect("an address")
         };
         let (address, admin) = (after("listening on http://"), after("admin on http://"));
-        Self { child, address, admin }
+        Self { child, scratch, address, admin }
+    }
+
+    /// What it has logged so far.
+    #[allow(dead_code, reason = "most tests do not read the log")]
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.0.join("log")).expect("readable")
     }
 
     /// The value of a metric.
@@ -56,8 +97,14 @@ impl Server {
     /// Asks the process to end.
     #[allow(dead_code, reason = "most tests just drop their server")]
     pub(crate) fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Sends the process a signal.
+    #[allow(dead_code, reason = "most tests just drop their server")]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+        rustix::process::kill_process(pid, signal).expect("it is there");
     }
 
     /// The exit code, once the process has ended.

@@ -46,6 +46,11 @@ impl RoomLog {
         Self { batches: VecDeque::new(), behind: Arc::clone(&tail), tail, bytes: 0, bounds }
     }
 
+    /// Other bounds from now on; the next eviction heeds them.
+    pub fn set_bounds(&mut self, bounds: RingBounds) {
+        self.bounds = bounds;
+    }
+
     /// Appends a sealed batch; readers of the chain see it at once.
     pub fn append(&mut self, batch: Arc<Batch>) {
         self.bytes += batch.bytes;

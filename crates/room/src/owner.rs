@@ -194,6 +194,24 @@ impl<R> Owner<R> {
         }
     }
 
+    /// Takes other settings over while the room goes on. What users have spent of their buckets stays
+    /// spent; a window whose size changes is counted anew. The secret must be the one it has.
+    pub fn reconfigure(&mut self, config: Config) {
+        assert_eq!(config.secret, self.config.secret, "hashed keys outlive settings");
+        let limits = &config.limits;
+        match (&mut self.buckets, limits.user) {
+            (Some(buckets), Some(rate)) => buckets.set_rate(rate, limits.users_max),
+            (buckets, user) => *buckets = user.map(|rate| Buckets::new(rate, limits.users_max)),
+        }
+        if limits.room != self.config.limits.room {
+            self.window = limits.room.map(SlidingWindow::new);
+        }
+        self.ids.set_bounds(limits.ids);
+        self.log.set_bounds(config.log);
+        self.seal_interval_us = config.seal_interval_us;
+        self.config = config;
+    }
+
     /// A viewer's comment: through admission to a number, or refused.
     ///
     /// `reply` is asked for only where the answer comes later.

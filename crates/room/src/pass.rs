@@ -51,6 +51,11 @@ impl Law {
         }
     }
 
+    /// Another longest tick from now on.
+    pub fn set_tick_max(&mut self, tick_max_us: u64) {
+        self.tick_max_us = tick_max_us;
+    }
+
     /// `flushes` flush requests have arrived.
     pub fn arrived(&mut self, now_us: u64, flushes: u32) {
         self.decay(now_us);

@@ -168,6 +168,11 @@ impl Replica {
         }
     }
 
+    /// Other bounds from now on; the next look at them heeds them.
+    pub fn set_bounds(&mut self, bounds: RingBounds) {
+        self.bounds = bounds;
+    }
+
     /// The batch that must go next, if the bounds say so. The caller saves what half-written frames
     /// still need from it, then calls [`Self::evict`].
     ///

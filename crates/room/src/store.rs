@@ -70,20 +70,6 @@ pub struct Loaded {
     pub ids: Vec<StoredId>,
 }
 
-/// Why a store could not do what it was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// The room has moved on: somebody else appended.
-    #[error("the room's log ends at {last}, not where this owner left it")]
-    Conflict {
-        /// The last sequence found.
-        last: u64,
-    },
-    /// The entries cannot be stored, now or ever.
-    #[error("the store failed for good")]
-    Failed,
-}
-
 /// An answer that comes later.
 pub struct Promise<T> {
     slot: OnceLock<T>,

@@ -79,6 +79,11 @@ impl Idempotency {
         Self { bounds, records: HashMap::new(), order: VecDeque::new() }
     }
 
+    /// Other bounds from now on. Nothing that is remembered is dropped before its window, old or new, is over.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
     /// Looks an id up; `payload` is a hash of everything the publish says.
     pub fn look_up(&mut self, key: Key, payload: u64, now_us: u64) -> Known {
         self.forget(now_us);

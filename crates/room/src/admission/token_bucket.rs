@@ -49,6 +49,11 @@ impl Buckets {
         Self { rate, users_max: users_max.max(1), buckets: HashMap::new(), order: VecDeque::new() }
     }
 
+    /// Another rate and bound from now on; what users have spent stays spent.
+    pub fn set_rate(&mut self, rate: Rate, users_max: usize) {
+        (self.rate, self.users_max) = (rate, users_max.max(1));
+    }
+
     /// Takes a token of `user`.
     ///
     /// # Errors

@@ -1,0 +1,61 @@
+//! `danmaku token`: a token to try things with.
+
+use clap::Args;
+
+use super::{CliError, ConfigArgs, duration, now_s};
+use crate::config::value::Duration;
+use crate::identity::token::{Claims, TokenRole, sign};
+
+#[derive(Debug, Args)]
+pub(super) struct TokenArgs {
+    #[command(flatten)]
+    common: ConfigArgs,
+    /// The user's id.
+    #[arg(long, value_name = "ID")]
+    user: String,
+    /// The display name.
+    #[arg(long, default_value = "")]
+    name: String,
+    /// The role; above vip it needs --global.
+    #[arg(long, value_enum, default_value = "viewer")]
+    role: TokenRole,
+    /// Let the role hold in every room.
+    #[arg(long)]
+    global: bool,
+    /// How long it counts, up to 24h.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    ttl: Duration,
+    /// The `id` of the key to sign with; the first one unless given.
+    #[arg(long, value_name = "ID")]
+    key: Option<String>,
+}
+
+pub(super) fn run(args: &TokenArgs) -> Result<(), CliError> {
+    let config = args.common.load()?;
+    let keys = &config.auth_keys;
+    let names = || keys.iter().map(|key| key.id.as_str()).collect::<Vec<_>>().join(", ");
+    let key = match &args.key {
+        None => keys.first().ok_or_else(|| {
+            CliError::Usage(
+                "there is no key to sign with: set `[[auth.keys]]` with `id` and `secret` in the file given by \
+                 --config"
+                    .to_owned(),
+            )
+        })?,
+        Some(id) => keys
+            .iter()
+            .find(|key| key.id == *id)
+            .ok_or_else(|| CliError::Usage(format!("there is no key `{id}` in auth.keys; there are: {}", names())))?,
+    };
+    let now_s = now_s();
+    let claims = Claims {
+        sub: args.user.clone(),
+        exp: (now_s + args.ttl.us() / 1_000_000) as f64,
+        nbf: None,
+        name: args.name.clone(),
+        role: Some(args.role),
+        global: args.global,
+    };
+    println!("{}", sign(&claims, key, now_s)?);
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Keys of back ends and staff: random, kept only as hashes.
+//!
+//! The file `keys.toml` in the data directory holds them, readable by the server's user alone. A key
+//! reads `dk_<id>_<secret>`; the secret has 256 random bits and is shown once.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use danmaku_wire::id::RoomId;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::wiring::base36;
+
+/// The file in the data directory.
+pub const FILE: &str = "keys.toml";
+/// The file with the secret of the key that the first start makes.
+pub const STAFF_FILE: &str = "staff.key";
+/// Keys in the file, at most.
+const KEYS_MAX: usize = 10_000;
+
+/// A key at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKey {
+    /// What it is called by.
+    pub id: String,
+    /// Whose it is, for people.
+    pub name: String,
+    /// SHA-256 of the whole key, in hexadecimal digits.
+    pub sha256: String,
+    /// What it may do; empty: everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// For which rooms; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<String>,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
+    /// When it ends, seconds since 1970; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+}
+
+/// Why keys cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// The file system refuses.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not what this program wrote.
+    #[error("{path}: not a list of keys: {message}")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// No such key.
+    #[error("there is no key `{0}`; `danmaku key list` shows them")]
+    Unknown(String),
+    /// A room's name is none.
+    #[error("`{0}` is not a room: 1 to 64 of A-Z a-z 0-9 _ -")]
+    Room(String),
+    /// Too many keys.
+    #[error("there are {KEYS_MAX} keys already; revoke some first")]
+    Full,
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewKey {
+    /// Whose it is.
+    pub name: String,
+    /// What it may do; empty: everything.
+    pub scopes: Vec<String>,
+    /// For which rooms; empty: all.
+    pub rooms: Vec<String>,
+    /// When it ends, seconds since 1970.
+    pub expires: Option<u64>,
+}
+
+/// The keys of a data directory.
+#[derive(Debug)]
+pub struct Keys {
+    path: PathBuf,
+    keys: Vec<ApiKey>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    #[serde(default)]
+    key: Vec<ApiKey>,
+}
+
+impl Keys {
+    /// Reads the keys of a data directory; without a file there are none.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(data_dir: &Path) -> Result<Self, KeysError> {
+        let path = data_dir.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(KeysError::Io { path, source }),
+        };
+        match toml::from_str::<Kept>(&text) {
+            Ok(kept) => Ok(Self { path, keys: kept.key }),
+            Err(error) => Err(KeysError::Parse { path, message: error.message().to_owned() }),
+        }
+    }
+
+    /// The keys, oldest first.
+    pub fn all(&self) -> &[ApiKey] {
+        &self.keys
+    }
+
+    /// Makes a key and keeps its hash. The key itself is what is returned, and nowhere else.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub fn add(&mut self, new: NewKey, now_s: u64) -> Result<String, KeysError> {
+        if self.keys.len() >= KEYS_MAX {
+            return Err(KeysError::Full);
+        }
+        if let Some(wrong) = new.rooms.iter().find(|room| RoomId::parse(room).is_err()) {
+            return Err(KeysError::Room(wrong.clone()));
+        }
+        let mut random = [0; 40];
+        getrandom::fill(&mut random)
+            .map_err(|error| KeysError::Io { path: self.path.clone(), source: io::Error::other(error) })?;
+        let (id, secret) = random.split_at(8);
+        let id = base36(u64::from_le_bytes(id.try_into().expect("eight bytes")));
+        let key = format!("dk_{id}_{}", URL_SAFE_NO_PAD.encode(secret));
+        let NewKey { name, scopes, rooms, expires } = new;
+        let sha256 = hash(&key);
+        self.keys.push(ApiKey { id, name, sha256, scopes, rooms, created: now_s, expires });
+        self.keep()?;
+        Ok(key)
+    }
+
+    /// Revokes a key.
+    ///
+    /// # Errors
+    /// When there is none of that id, or the file cannot be written.
+    pub fn revoke(&mut self, id: &str) -> Result<(), KeysError> {
+        let at = self.keys.iter().position(|key| key.id == id);
+        let at = at.ok_or_else(|| KeysError::Unknown(id.to_owned()))?;
+        self.keys.remove(at);
+        self.keep()
+    }
+
+    /// Writes the file anew beside the old one and puts it in its place, so that a crash leaves one of the two.
+    fn keep(&self) -> Result<(), KeysError> {
+        let kept = Kept { key: self.keys.clone() };
+        let text = toml::to_string(&kept)
+            .map_err(|error| KeysError::Parse { path: self.path.clone(), message: error.to_string() })?;
+        write_private(&self.path, &text)
+    }
+}
+
+/// Makes the key of the first start, unless there are keys already. The path of the file that has it.
+///
+/// # Errors
+/// When the directory or the files cannot be written.
+pub fn first_start(data_dir: &Path, now_s: u64) -> Result<Option<PathBuf>, KeysError> {
+    let io = |source| KeysError::Io { path: data_dir.to_owned(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(io)?;
+    if data_dir.join(FILE).exists() {
+        return Ok(None);
+    }
+    let mut keys = Keys::read(data_dir)?;
+    let key =
+        keys.add(NewKey { name: "staff, made at the first start".into(), ..NewKey::default() }, now_s)?;
+    let path = data_dir.join(STAFF_FILE);
+    write_private(&path, &format!("{key}\n"))?;
+    Ok(Some(path))
+}
+
+fn hash(key: &str) -> String {
+    Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes a file that only the server's user may read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> Result<(), KeysError> {
+    let new = path.with_extension("new");
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    write().map_err(|source| KeysError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A directory of a test's own, gone with it.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("danmaku-keys-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// `first_start`: one key, once, with files that nobody else may read and no secret at rest in the list.
+    #[test]
+    fn the_first_start_makes_a_staff_key_and_no_other_does() {
+        let scratch = Scratch::new("first");
+        let path = first_start(&scratch.0, 7).expect("made").expect("the first start");
+        assert_eq!(first_start(&scratch.0, 8).expect("nothing to do"), None);
+        let key = fs::read_to_string(&path).expect("the key");
+        let listed = fs::read_to_string(scratch.0.join(FILE)).expect("the list");
+        let secret = key.trim().rsplit('_').next().expect("a secret");
+        assert!(!listed.contains(secret) && listed.contains(&hash(key.trim())), "{listed}");
+        for file in [path, scratch.0.join(FILE)] {
+            let mode = fs::metadata(&file).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
+    }
+
+    /// `Keys`: what was added is read back, what was revoked is gone, and what is not there is told.
+    #[test]
+    fn keys_are_added_listed_and_revoked() {
+        let scratch = Scratch::new("list");
+        fs::create_dir_all(&scratch.0).expect("a directory");
+        let mut keys = Keys::read(&scratch.0).expect("none yet");
+        let new = NewKey { name: "billing".into(), rooms: vec!["r1".into()], ..NewKey::default() };
+        let key = keys.add(new, 9).expect("added");
+        let read = Keys::read(&scratch.0).expect("readable");
+        assert_eq!(read.all(), keys.all());
+        let id = read.all()[0].id.clone();
+        assert_eq!(key.split('_').nth(1), Some(&*id));
+        let wrong = NewKey { rooms: vec!["a b".into()], ..NewKey::default() };
+        assert!(matches!(keys.add(wrong, 9), Err(KeysError::Room(_))));
+        assert!(matches!(keys.revoke("nobody"), Err(KeysError::Unknown(_))));
+        keys.revoke(&id).expect("revoked");
+        assert!(Keys::read(&scratch.0).expect("readable").all().is_empty());
+        fs::write(scratch.0.join(FILE), "[[key]]\nname = 1").expect("written");
+        assert!(matches!(Keys::read(&scratch.0), Err(KeysError::Parse { .. })));
+    }
+}
