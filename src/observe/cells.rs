@@ -102,6 +102,8 @@ cells! {
     forms_made: Counter,
     /// Framed bytes of the forms made.
     form_bytes: Counter,
+    /// The most forms that members of any one room here want at the same time.
+    room_forms_max: Gauge,
     /// Passes finished.
     passes: Counter,
     /// CPU time of passes, microseconds.

@@ -281,7 +281,7 @@ impl Worker {
     /// Refuses a command with nothing but a code.
     pub(super) fn refuse(&mut self, slot: u32, id: Option<&str>, code: ErrorCode) {
         self.cells.refuse(code);
-        self.tell(slot, &ServerMessage::Error(ErrorMessage::new(id, code)));
+        self.tell_error(slot, &ErrorMessage::new(id, code));
     }
 
     /// Does what a command says; whether the session has to go to another worker for it.

@@ -138,6 +138,7 @@ impl Worker {
     /// looked at and the output that is still owed.
     pub(super) fn hand_over(&mut self, slot: u32, to: Move, decoder: Decoder) {
         let Move { owner, room, since } = to;
+        self.tell_held(slot);
         self.keep_tail(slot);
         self.leave(slot);
         let unwatched = self.slab.hot(slot).fd.as_ref().map(|fd| self.poller.remove_session(fd));

@@ -125,6 +125,8 @@ pub struct Worker {
     replies: Vec<Vec<Reply>>,
     /// Must-arrive messages that found a ring full, by worker.
     waiting: Vec<std::collections::VecDeque<Control>>,
+    /// Sessions with errors that they were not told one by one.
+    muffled: Vec<slab::SessionRef>,
     tail_bytes: usize,
     swept_us: u64,
     /// Sweeps so far: each looks at a tenth of the slab.
@@ -201,6 +203,7 @@ impl Worker {
             dirty: Vec::new(),
             replies: (0..workers).map(|_| Vec::new()).collect(),
             waiting: (0..workers).map(|_| std::collections::VecDeque::new()).collect(),
+            muffled: Vec::new(),
             tail_bytes: 0,
             swept_us: 0,
             sweeps: 0,

@@ -16,11 +16,13 @@ use danmaku_wire::websocket::frame;
 
 use super::Worker;
 use super::message::{Outcome, Reply};
-use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
+use super::session::{Cold, Errors, Flags, Hot, NOWHERE, Outbox};
 use crate::egress::{Offer, offer_plain};
 
 /// How much a session may be brought forward in one go, bytes.
 pub(super) const RUN_BYTES_MAX: usize = 256 << 10;
+/// Error replies that a connection gets in a second, one by one.
+const ERRORS_PER_S_MAX: u16 = 5;
 /// How long a closed session may take to go, microseconds.
 const CLOSING_US: u64 = 2_000_000;
 
@@ -107,7 +109,7 @@ impl Worker {
                     retry_after_ms: refusal.retry_after_ms,
                     ..ErrorMessage::new(id, refusal.code)
                 };
-                self.tell(slot, &ServerMessage::Error(error));
+                self.tell_error(slot, &error);
             }
             Outcome::NotStored { seq } => {
                 self.cells.refuse(ErrorCode::NotStored);
@@ -118,6 +120,48 @@ impl Worker {
                 };
                 self.tell(slot, &ServerMessage::Error(error));
             }
+        }
+    }
+
+    /// Tells a session that a command was refused, up to [`ERRORS_PER_S_MAX`] times a second.
+    pub(super) fn tell_error(&mut self, slot: u32, error: &ErrorMessage<'_>) {
+        let second = self.second;
+        let session = self.slab.reference(slot);
+        let errors = &mut self.slab.cold(slot).errors;
+        if errors.second != second && errors.held == 0 {
+            *errors = Errors { second, ..Errors::default() };
+        }
+        if errors.sent < ERRORS_PER_S_MAX {
+            errors.sent += 1;
+            return self.tell(slot, &ServerMessage::Error(error.clone()));
+        }
+        if errors.held == 0 {
+            self.muffled.push(session);
+        }
+        errors.held = errors.held.saturating_add(1);
+    }
+
+    /// Tells those whose second is over how many errors they were not told one by one.
+    pub(super) fn tell_held_errors(&mut self) {
+        let mut muffled = std::mem::take(&mut self.muffled);
+        muffled.retain(|session| {
+            let Some(slot) = self.slab.live(*session) else { return false };
+            let waits = self.slab.cold(slot).errors.second == self.second;
+            if !waits {
+                self.tell_held(slot);
+            }
+            waits
+        });
+        self.muffled.append(&mut muffled);
+    }
+
+    /// Tells one session how many errors it was not told one by one, if any.
+    pub(super) fn tell_held(&mut self, slot: u32) {
+        let Errors { held, .. } = std::mem::take(&mut self.slab.cold(slot).errors);
+        if held > 0 {
+            let count = held.into();
+            let error = ErrorMessage { count, ..ErrorMessage::new(None, ErrorCode::TooManyErrors) };
+            self.tell(slot, &ServerMessage::Error(error));
         }
     }
 

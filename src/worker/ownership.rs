@@ -404,6 +404,7 @@ impl Worker {
         let second = (self.now.us / 1_000_000) as u32;
         if second != self.second {
             self.second = second;
+            self.tell_held_errors();
             self.sweep_rooms();
         }
         self.sweep_sessions();
@@ -514,10 +515,11 @@ impl Worker {
 
     fn sweep_rooms(&mut self) {
         let now = self.now;
-        let (mut owned, mut unstored, mut tick_max) = (0, 0, 0);
+        let (mut owned, mut unstored, mut tick_max, mut forms_max) = (0, 0, 0, 0);
         for index in self.rooms.indices() {
             let local = self.rooms.get(index);
             tick_max = tick_max.max(local.view.law.tick_us());
+            forms_max = forms_max.max(local.view.members.iter().filter(|list| !list.is_empty()).count());
             if let Some(OwnerState::Active(active)) = &mut local.owner {
                 owned += 1;
                 unstored += active.owner.unstored() as u64;
@@ -554,6 +556,7 @@ impl Worker {
         self.cells.rooms_owned.set(owned);
         self.cells.unstored.set(unstored);
         self.cells.tick_us_max.set(tick_max);
+        self.cells.room_forms_max.set(forms_max as u64);
     }
 
     /// Takes the present configuration over, for the sessions and rooms there are as for those to come.

@@ -119,10 +119,23 @@ pub struct Cold {
     pub unanswered: u32,
     /// The second in which input was last inflated, and the bytes of that second.
     pub inflated: (u32, u32),
+    /// What it was told of refused commands in the newest second with any.
+    pub errors: Errors,
     /// How messages are written.
     pub encoding: Encoding,
     /// How much of the room.
     pub tier: Tier,
+}
+
+/// Error replies of one second: a flood of bad commands must not become a flood of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Errors {
+    /// The second.
+    pub second: u32,
+    /// How many were sent in it.
+    pub sent: u16,
+    /// How many were not, to be told as one number when it is over.
+    pub held: u16,
 }
 
 impl Default for Cold {
@@ -135,6 +148,7 @@ impl Default for Cold {
             blocked_us: 0,
             unanswered: 0,
             inflated: (0, 0),
+            errors: Errors::default(),
             encoding: Encoding::Json,
             tier: Tier::Standard,
         }
