@@ -267,3 +267,22 @@ fn bounds_that_no_ring_has_are_a_bug() {
     }
     assert!(!is_refused(1, 1 << 40));
 }
+
+/// `Sender::wake`: news that is not in a mailbox rings the bell of a receiver that has announced its sleep, once,
+/// and nobody else's.
+#[test]
+fn a_wake_without_an_item_rings_only_for_a_sleeper() {
+    let bounds = Bounds { slots: 4, bytes_max: 100, age_max_us: 1_000 };
+    let bell = Bell::default();
+    let (sender, mut receiver) = mailbox::<u32, u32, Bell>(bounds, bounds, bounds, bell.clone());
+    sender.wake();
+    assert_eq!(bell.rings(), 0, "it is awake and will look");
+    assert!(receiver.prepare_sleep());
+    sender.wake();
+    sender.wake();
+    assert_eq!(bell.rings(), 1);
+    receiver.awake();
+    sender.wake();
+    assert_eq!(bell.rings(), 1);
+    assert!(receiver.pop().is_none());
+}
