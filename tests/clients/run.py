@@ -108,6 +108,7 @@ SUITES = {
     "python": python_suite("test_native.py"),
     "violations": python_suite("test_violations.py"),
     "events": python_suite("test_events.py"),
+    "example": python_suite("test_example.py"),
     "python-crowd": python_suite("test_crowd.py"),
     "node": node_suite("test_native.mjs"),
     "browser": browser_suite,
