@@ -109,6 +109,8 @@ SUITES = {
     "violations": python_suite("test_violations.py"),
     "events": python_suite("test_events.py"),
     "example": python_suite("test_example.py"),
+    "docs": python_suite("test_docs.py"),
+    "docs-js": node_suite("test_docs.mjs"),
     "python-crowd": python_suite("test_crowd.py"),
     "node": node_suite("test_native.mjs"),
     "browser": browser_suite,
