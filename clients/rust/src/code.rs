@@ -68,6 +68,11 @@ impl Refusal {
         OF_THE_MOMENT.contains(&self.code.as_str())
     }
 
+    /// Whether it stands for refusals that were not told one by one.
+    pub(crate) fn is_of_many(&self) -> bool {
+        self.code == "too_many_errors"
+    }
+
     pub(crate) fn is_of_joining(&self) -> bool {
         OF_JOINING.contains(&self.code.as_str())
     }

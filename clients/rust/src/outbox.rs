@@ -187,16 +187,17 @@ impl Outbox {
     }
 
     /// An `error` with an id. What says nothing about the comment is tried again after `rest`, which is asked
-    /// with the number of earlier refusals.
+    /// with the number of earlier refusals; not if the session has left the comment's room for `room`.
     pub(crate) fn refused(
         &mut self,
         now: Instant,
+        room: &str,
         id: &str,
         refusal: Refusal,
         rest: impl FnOnce(u32) -> Duration,
     ) -> Option<Fate> {
         let waiting = self.waiting.iter_mut().find(|waiting| waiting.id == id)?;
-        if refusal.is_of_the_moment() {
+        if refusal.is_of_the_moment() && waiting.room.as_ref() == room {
             let pause = refusal.retry_after.unwrap_or_else(|| rest(waiting.refusals));
             let until = now + pause;
             if until < waiting.deadline {
@@ -207,6 +208,16 @@ impl Outbox {
         }
         let waiting = self.take(id)?;
         Some((waiting.ticket, Err(refusal.into())))
+    }
+
+    /// Some answers were summed up, perhaps of what is in flight: it is asked about again then, if the session
+    /// is still in its room.
+    pub(crate) fn unsure(&mut self, room: &str, until: Instant) {
+        for waiting in &mut self.waiting {
+            if waiting.progress == Progress::InFlight && waiting.room.as_ref() == room {
+                waiting.progress = Progress::Resting { until };
+            }
+        }
     }
 
     /// The connection is over: what was in flight goes out again on the next one, if that is in the same room.

@@ -185,6 +185,7 @@ impl Session {
                 self.came_from = Some((left, self.cursor.position().cloned()));
             }
             self.cursor.restart(since);
+            self.receiving = receiving::Receiving::default();
             let fates = self.outbox.moved(room);
             self.settle(fates);
         }
@@ -232,7 +233,7 @@ impl Session {
     /// # Errors
     /// When there is no connection, or no answer to many earlier ones.
     pub fn ping(&mut self, now: Instant) -> Result<u64, NotJoined> {
-        if !self.is_joined() || self.pings.len() >= PINGS_MAX {
+        if !matches!(self.phase, Phase::Open(_)) || self.pings.len() >= PINGS_MAX {
             return Err(NotJoined);
         }
         self.ping_count += 1;

@@ -18,6 +18,9 @@ use crate::position::{Epoch, Position};
 use super::connection::Phase;
 use super::{Action, Output, Refresh, Session};
 
+/// Servers answer so many commands a second one by one; after this long they do again.
+const ERRORS_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// What is remembered of the last join while its consequences arrive.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
@@ -70,10 +73,12 @@ impl Session {
         open.joined_at = Some(now);
         self.came_from = None;
         let had_position = self.cursor.position().is_some();
+        // A loss whose snapshot never came is still to be told.
+        let is_lost = had_position || self.receiving.reset == Some(ResetReason::Lost);
         self.receiving = Receiving { reset: None, backlog_to: joined.seq };
         self.online = joined.online;
         self.identify(joined.you.clone());
-        let reset = if had_position { ResetReason::Lost } else { ResetReason::Snapshot };
+        let reset = if is_lost { ResetReason::Lost } else { ResetReason::Snapshot };
         if joined.recovered && had_position {
             self.cursor.resumed(joined.epoch.clone());
         } else if self.options.snapshot {
@@ -185,11 +190,15 @@ impl Session {
         if let Some(id) = id {
             let (random, base) = (&mut self.random, self.options.backoff_base);
             let rest = |refusals: u32| rest(base, refusals, random());
-            let fate = self.outbox.refused(now, &id, refusal, rest);
+            let fate = self.outbox.refused(now, &self.room, &id, refusal, rest);
             return self.settle(fate);
         }
         if self.refresh == Refresh::Sent && refusal.is_of_tokens() {
             self.refresh = Refresh::None;
+        }
+        if refusal.is_of_many() {
+            let rest = refusal.retry_after.unwrap_or(ERRORS_AGAIN_AFTER);
+            self.outbox.unsure(&self.room, now + rest);
         }
         let of_joining = refusal.is_of_joining();
         self.tell(Event::Refused(refusal));

@@ -105,6 +105,20 @@ fn a_refusal_of_the_moment_is_tried_again() {
     assert!(matches!(&world.fates[..], [(t, Err(PublishError::Refused(_)))] if *t == ticket));
 }
 
+/// Among errors that are only counted may be a comment's: it is asked about again with the same id.
+#[test]
+fn a_comment_whose_answer_may_be_among_many_is_asked_about_again() {
+    let mut world = World::joined(|_| {});
+    world.publish("hello");
+    let (message, _) = world.comment();
+    world.say(r#"{"error":{"code":"too_many_errors","message":"","count":3}}"#);
+    assert!(world.actions.is_empty());
+    world.pass(SECOND);
+    assert_eq!(world.sent(), [message]);
+    world.pass(10 * SECOND);
+    assert!(world.sent().is_empty());
+}
+
 /// No answer in the time that an id is good for, with and without a connection.
 #[test]
 fn a_comment_without_an_answer_expires() {
@@ -132,6 +146,26 @@ fn what_waits_is_bounded_and_has_different_ids() {
     world.publish("c");
     let full = world.with(|session, now| session.send(now, "d", &SendOptions::default()));
     assert_eq!(full, Err(PublishError::Full { max: 2 }));
+}
+
+/// A comment of the room that was left is never tried again in another one.
+#[test]
+fn a_comment_does_not_follow_into_another_room() {
+    let mut world = World::joined(|_| {});
+    let ticket = world.publish("for r1");
+    let (_, id) = world.comment();
+    let unsure = world.publish("for r1 too");
+    world.sent();
+    world.with(|session, now| session.join(now, "r2", None)).expect("a good name");
+    world.refuse(&id, r#""code":"not_owner","retryAfterMs":700"#);
+    assert!(matches!(&world.fates[..], [(t, Err(PublishError::Refused(_)))] if *t == ticket));
+    world.say(r#"{"error":{"code":"too_many_errors","message":"","count":3}}"#);
+    world.sent();
+    world.say(r#"{"joined":{"room":"r2","epoch":"1-k9","seq":3}}"#);
+    world.pass(10 * SECOND);
+    assert!(world.sent().is_empty());
+    world.drop_connection();
+    assert_eq!(world.fates[1], (unsure, Err(PublishError::Moved)));
 }
 
 /// Moving: what is in flight is still answered on this connection, and given up with it; the rest at once.

@@ -100,6 +100,23 @@ fn a_lost_position_is_told() {
     check(false, &[ResetReason::Lost]);
 }
 
+/// A connection that ends between the bad news and its snapshot does not make the news go away.
+#[test]
+fn a_loss_is_told_even_if_the_next_connection_ends_early() {
+    let mut world = World::joined(|_| {});
+    world.drop_connection();
+    world.pass(SECOND);
+    world.connect();
+    world.say(r#"{"joined":{"room":"r1","epoch":"9-k2","seq":7}}"#);
+    world.drop_connection();
+    world.pass(SECOND);
+    assert_eq!(world.connect(), "ws://a/ws?room=r1");
+    world.say(r#"{"joined":{"room":"r1","epoch":"9-k2","seq":7}}"#);
+    world.events.clear();
+    world.say(r#"{"snapshot":{"epoch":"9-k2","seq":7,"items":[]}}"#);
+    assert_eq!(world.events, [Event::Reset(ResetReason::Lost)]);
+}
+
 /// Retractions and clears are removals; a retraction of an older epoch says so.
 #[test]
 fn what_moderators_take_away_is_removed() {
