@@ -56,6 +56,9 @@ pub enum LoadError {
     /// The system refused something.
     #[error("the system refused: {0}")]
     System(#[from] rustix::io::Errno),
+    /// The witnesses' thread cannot be had.
+    #[error("cannot start the witnesses: {0}")]
+    Runtime(std::io::Error),
     /// A driver thread broke.
     #[error("a driver thread panicked")]
     Panicked,

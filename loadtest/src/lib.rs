@@ -5,7 +5,7 @@
 //! that is lost, doubled or out of order fails the run. It never touches another machine unless asked to.
 //!
 //! Two threads drive the sockets (subscribers, publishers), the one that calls watches. Nothing is
-//! allocated per message.
+//! allocated per message there. A few witnesses in a giant room use the Rust client on a third thread.
 
 pub mod account;
 pub mod clock;
@@ -29,3 +29,4 @@ pub mod schedule;
 pub mod session;
 pub mod shared;
 pub mod target;
+pub mod witness;

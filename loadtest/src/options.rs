@@ -21,6 +21,16 @@ pub enum Tier {
     Full,
 }
 
+impl From<Tier> for danmaku_client::Tier {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Lite => Self::Lite,
+            Tier::Standard => Self::Standard,
+            Tier::Full => Self::Full,
+        }
+    }
+}
+
 /// Options of every scenario.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
@@ -66,6 +76,10 @@ pub struct Common {
     /// Handshakes under way at once.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub parallel: usize,
+    /// Tell how far it is on standard error, a line a second, where that is no terminal. A terminal is told
+    /// all the time.
+    #[arg(long)]
+    pub progress: bool,
     /// Write the result as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -90,6 +104,8 @@ pub struct Setup {
     pub warmup: f64,
     /// Seconds to wait for late messages.
     pub drain: f64,
+    /// Whether progress is told where there is no terminal.
+    pub progress: bool,
     /// Nothing is read of the system's table of sockets while it is measured: with thousands of them a read
     /// keeps the generator's core for milliseconds, which viewers' latencies would show.
     pub quiet_window: bool,
@@ -135,6 +151,7 @@ impl Common {
             secs: self.secs,
             warmup: self.warmup,
             drain: self.drain,
+            progress: self.progress,
             quiet_window: false,
         })
     }

@@ -21,6 +21,8 @@ use crate::shared::{NEVER, Shared};
 
 /// Between two looks at the server's memory and at what is stuck.
 pub const LOOK_NS: u64 = 250_000_000;
+/// Between two lines of progress.
+const LINE_NS: u64 = 1_000_000_000;
 /// How long all connections may take to open.
 const CONNECT_NS: u64 = 120_000_000_000;
 /// From the order to publish until the first message is due.
@@ -35,11 +37,24 @@ pub struct Session {
     pub shared: Arc<Shared>,
     setup: Setup,
     groups: Vec<Group>,
+    rooms: Arc<[String]>,
     threads: Vec<JoinHandle<Harvest>>,
     queues: SendQueues,
     in_window: bool,
     peaks: Peaks,
-    live: bool,
+    progress: Progress,
+    /// When a line of progress was last written.
+    told_ns: u64,
+}
+
+/// How a run tells how far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Silent,
+    /// One line that changes.
+    Terminal,
+    /// A line a second.
+    Lines,
 }
 
 /// The largest values seen.
@@ -127,14 +142,25 @@ impl Session {
             shared,
             setup: setup.clone(),
             groups: groups.to_vec(),
+            rooms,
             threads,
             queues: SendQueues::default(),
             in_window: false,
             peaks: Peaks::default(),
-            live: std::io::stderr().is_terminal(),
+            progress: match (std::io::stderr().is_terminal(), setup.progress) {
+                (true, _) => Progress::Terminal,
+                (false, true) => Progress::Lines,
+                (false, false) => Progress::Silent,
+            },
+            told_ns: 0,
         };
         session.wait_until_open(asked)?;
         Ok(session)
+    }
+
+    /// The names of the rooms of all groups, in order.
+    pub fn rooms(&self) -> &[String] {
+        &self.rooms
     }
 
     fn wait_until_open(&mut self, asked: usize) -> Result<(), LoadError> {
@@ -267,7 +293,7 @@ impl Session {
 
     fn stop(&mut self) -> Result<Vec<Harvest>, LoadError> {
         self.shared.stop.store(true, Relaxed);
-        if self.live {
+        if self.progress == Progress::Terminal {
             eprint!("\r\x1b[K");
         }
         std::mem::take(&mut self.threads)
@@ -276,23 +302,30 @@ impl Session {
             .collect()
     }
 
-    fn progress(&self, what: &str) {
-        if !self.live {
+    fn progress(&mut self, what: &str) {
+        let now_ns = self.shared.clock.now_ns();
+        let due = match self.progress {
+            Progress::Silent => false,
+            Progress::Terminal => true,
+            Progress::Lines => now_ns >= self.told_ns + LINE_NS,
+        };
+        if !due {
             return;
         }
+        self.told_ns = now_ns;
         let shared = &self.shared;
         let start_ns = shared.start_ns.load(Relaxed);
-        let ran_s = if start_ns == NEVER {
-            0
-        } else {
-            shared.clock.now_ns().saturating_sub(start_ns) / 1_000_000_000
-        };
+        let ran_s = if start_ns == NEVER { 0 } else { now_ns.saturating_sub(start_ns) / 1_000_000_000 };
         let (open, sent) = (shared.count(|t| &t.open), shared.sum(|t| &t.sent));
-        let items = shared.sum(|t| &t.items);
-        let mut terminal = std::io::stderr().lock();
+        let (answered, items) = (shared.sum(|t| &t.answered), shared.sum(|t| &t.items));
+        let line =
+            format!("{what}  {ran_s} s  open {open}  sent {sent}  answered {answered}  delivered {items}");
+        let mut out = std::io::stderr().lock();
         // A terminal that is gone is no reason to stop.
-        let _ = write!(terminal, "\r\x1b[K{what}  {ran_s} s  open {open}  sent {sent}  delivered {items}");
-        let _ = terminal.flush();
+        let _ = match self.progress {
+            Progress::Terminal => write!(out, "\r\x1b[K{line}").and_then(|()| out.flush()),
+            _ => writeln!(out, "{line}"),
+        };
     }
 }
 
