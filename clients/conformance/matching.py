@@ -51,7 +51,8 @@ def mismatch_of_object(expected, actual, variables, where):
     for key, inner in expected.items():
         if isinstance(inner, dict) and inner.get("$absent"):
             # A library may write what is absent as null or false.
-            what = None if actual.get(key) in (None, False) else f"{where}.{key} is {actual[key]!r}: it should be absent"
+            is_absent = actual.get(key) is None or actual[key] is False
+            what = None if is_absent else f"{where}.{key} is {actual[key]!r}: it should be absent"
         elif key not in actual and inner is not False:
             what = f"{where}.{key} is absent: it should be {inner!r}"
         else:

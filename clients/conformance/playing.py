@@ -154,7 +154,8 @@ class Stage:
             async with self.news:
                 while not (found := find()):
                     if self.process.returncode is not None and self.process.stdout.at_eof():
-                        raise Failure(f"the driver ended with {self.process.returncode} while the script waits for {what}")
+                        code = self.process.returncode
+                        raise Failure(f"the driver ended with {code} while the script waits for {what}")
                     await self.news.wait()
                 return found
 

@@ -43,33 +43,22 @@ export interface Comment {
   streamMs?: number;
 }
 
-/** The comment `of` now stands for `count` equal ones. */
-export interface Fold {
-  type: "fold";
+/** Everything that is no comment: `fold`, `pin`, `state`, and events; types that you do not know are to be skipped. */
+export interface Entry {
+  type: "fold" | "pin" | "state" | "gift" | "superchat" | "poll" | "system" | (string & {});
   seq: number;
-  of: number;
-  count: number;
   at: number;
-}
-
-/** Pins the comment `of`; 0 unpins. */
-export interface Pin {
-  type: "pin";
-  seq: number;
-  of: number;
-  at: number;
-}
-
-/** An event of the platform, or a change of the room's state; types that you do not know are to be skipped. */
-export interface PlatformEvent {
-  type: "state" | "gift" | "superchat" | "poll" | "system" | (string & { readonly event?: never });
-  seq: number;
+  /** With `fold` and `pin`: the comment that is meant; 0 unpins. */
+  of?: number;
+  /** With `fold`: how many equal comments that one stands for. */
+  count?: number;
+  /** With events: who caused it, if somebody did. */
   user?: User;
+  /** With events and `state`: its own. */
   data?: unknown;
-  at: number;
 }
 
-export type Item = Comment | Fold | Pin | PlatformEvent;
+export type Item = Comment | Entry;
 
 export interface Telling {
   source: "live" | "snapshot" | "backlog";

@@ -520,7 +520,8 @@ class Session {
     const { WebSocket, tier, snapshot, url } = this.#options;
     const { position } = this.#cursor;
     const address = new URL(this.#movedUrl ?? url);
-    const query = { room: this.room, tier, snapshot, since: position && `${position.epoch}:${position.seq}` };
+    const since = position && `${position.epoch}:${position.seq}`;
+    const query = { room: this.room, tier, snapshot: snapshot === "none" && snapshot, since };
     for (const [key, value] of Object.entries(query)) if (value) address.searchParams.set(key, value);
     const subprotocols = ["danmaku.v1.json"];
     if (this.#token) subprotocols.push(inSubprotocol(this.#token));
