@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::thread;
 
 use arc_swap::ArcSwap;
@@ -20,7 +20,7 @@ use crate::ingress::listener;
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::store::memory::{self, MemoryStore};
-use crate::wiring::{Bell, Shared};
+use crate::wiring::{Bell, Departure, Shared};
 use crate::worker::message::Control;
 use crate::worker::{self, Parts};
 
@@ -85,7 +85,8 @@ impl Server {
             config: ArcSwap::from_pointee(config),
             store,
             started: std::time::Instant::now(),
-            stopping: AtomicBool::new(false),
+            departure: AtomicU8::new(Departure::None as u8),
+            inhabited: AtomicUsize::new(workers),
             incarnation: random_u64()?,
             epochs: AtomicU64::new(0),
         });
@@ -128,12 +129,14 @@ impl Server {
         reloaded
     }
 
+    /// What a server can be told by while somebody waits in [`Self::join`].
+    pub fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Tells the workers to close their sessions and stop.
     pub fn stop(&self) {
-        self.shared.stopping.store(true, Ordering::Release);
-        for bell in &self.shared.bells {
-            danmaku_mailbox::Wake::wake(bell);
-        }
+        self.shared.depart(Departure::Now);
     }
 
     /// Waits until all workers have stopped.

@@ -1,7 +1,7 @@
 //! Every part built once, and what the workers share.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -64,15 +64,49 @@ pub struct Shared {
     pub store: Arc<dyn Store>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.
     pub started: Instant,
-    /// Told to stop.
-    pub stopping: AtomicBool,
+    /// How far the process is on its way out: a [`Departure`].
+    pub departure: AtomicU8,
+    /// Workers that still have sessions, counted on the way out.
+    pub inhabited: AtomicUsize,
     /// Random, new at every start; part of every epoch minted here.
     pub incarnation: u64,
     /// Epochs minted so far.
     pub epochs: AtomicU64,
 }
 
+/// How far a process is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Departure {
+    /// It stays.
+    None,
+    /// Readiness is red, everything else as ever: load balancers look away.
+    LameDuck,
+    /// Nobody is accepted; sessions are sent away one by one.
+    Draining,
+    /// Everybody is closed.
+    Now,
+}
+
 impl Shared {
+    /// How far the process is on its way out.
+    pub fn departure(&self) -> Departure {
+        match self.departure.load(Ordering::Acquire) {
+            0 => Departure::None,
+            1 => Departure::LameDuck,
+            2 => Departure::Draining,
+            _ => Departure::Now,
+        }
+    }
+
+    /// Goes on to `next`, and tells the workers; never back.
+    pub fn depart(&self, next: Departure) {
+        self.departure.fetch_max(next as u8, Ordering::AcqRel);
+        for bell in &self.bells {
+            bell.wake();
+        }
+    }
+
     /// An epoch that never was and never will be again.
     pub fn mint_epoch(&self) -> Epoch {
         let n = self.epochs.fetch_add(1, Ordering::Relaxed);

@@ -87,45 +87,116 @@ fn an_address_that_cannot_be_had_is_told() {
     assert!(said.contains(&address), "{said}");
 }
 
-/// SIGTERM: every session is closed with 1012 and the process ends well.
+type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+async fn joined(server: &Server, room: &str) -> Socket {
+    let url = format!("ws://{}/ws?room={room}", server.address);
+    tokio_tungstenite::connect_async(url).await.expect("connected").0
+}
+
+async fn next(socket: &mut Socket) -> Message {
+    let next = tokio::time::timeout(Duration::from_secs(30), socket.next());
+    next.await.expect("within 30 s").expect("not just cut").expect("a message")
+}
+
+/// The code with which a session is closed.
+async fn closed(socket: &mut Socket) -> u16 {
+    loop {
+        if let Message::Close(frame) = next(socket).await {
+            return frame.expect("with a code").code.into();
+        }
+    }
+}
+
+/// When a session is told to come back, milliseconds.
+async fn told_to_reconnect(socket: &mut Socket) -> u64 {
+    loop {
+        let Message::Text(text) = next(socket).await else { continue };
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        if let Some(reconnect) = value.get("reconnect") {
+            assert_eq!(reconnect["reason"], "draining");
+            return reconnect.get("afterMs").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        }
+    }
+}
+
+/// SIGTERM: readiness turns red, nobody is let in, every session is told when to come back, and whoever stays is closed
+/// with 1012 after that; then the process ends well.
 #[tokio::test]
-async fn a_terminated_server_closes_its_sessions_and_ends() {
-    let mut server = Server::start(&["--workers", "2"]);
+async fn a_terminated_server_sends_its_sessions_away_and_ends() {
+    let mut server = Server::start_with(&["--workers", "2"], &[("DANMAKU__DRAIN__WINDOW", "2s")]);
     let mut sockets = Vec::new();
     for room in ["a", "b", "c"] {
-        let url = format!("ws://{}/ws?room={room}", server.address);
-        sockets.push(tokio_tungstenite::connect_async(url).await.expect("connected").0);
+        sockets.push(joined(&server, room).await);
     }
     assert_eq!(server.get("/healthz").0, 200);
     assert_eq!(server.get("/readyz").0, 200);
     assert_eq!(server.get("/nothing").0, 404);
     server.terminate();
+    for socket in &mut sockets {
+        let after_ms = told_to_reconnect(socket).await;
+        assert!(after_ms <= 2_000, "{after_ms}");
+    }
+    assert_eq!(server.get("/readyz").0, 503);
+    assert!(tokio::net::TcpStream::connect(server.address).await.is_err(), "nobody is let in");
+    // Until then a session works as ever.
+    assert_eq!(fate(&mut sockets[0], 1, "still here").await, None);
     for mut socket in sockets {
-        let code = loop {
-            let next = tokio::time::timeout(Duration::from_secs(30), socket.next());
-            match next.await.expect("within 30 s").expect("a close frame").expect("a message") {
-                Message::Close(frame) => break frame.expect("with a code").code,
-                _ => continue,
-            }
-        };
-        assert_eq!(u16::from(code), 1012);
+        assert_eq!(closed(&mut socket).await, 1012);
     }
     assert_eq!(server.wait(), Some(0));
 }
 
+/// A second SIGTERM, or an interrupt, closes everybody at once.
+#[tokio::test]
+async fn a_second_signal_ends_the_patience() {
+    use rustix::process::Signal;
+    for first in [Some(Signal::TERM), None] {
+        for second in [Signal::TERM, Signal::INT] {
+            if first.is_none() && second == Signal::TERM {
+                continue;
+            }
+            let mut server = Server::start_with(&[], &[("DANMAKU__DRAIN__WINDOW", "1h")]);
+            let mut socket = joined(&server, "a").await;
+            if let Some(first) = first {
+                server.signal(first);
+                told_to_reconnect(&mut socket).await;
+            }
+            server.signal(second);
+            assert_eq!(closed(&mut socket).await, 1012, "{first:?} {second:?}");
+            assert_eq!(server.wait(), Some(0));
+        }
+    }
+}
+
+/// With nobody there a terminated server ends at once, whatever its window.
+#[test]
+fn a_server_without_sessions_ends_at_once() {
+    let mut server = Server::start_with(&["--workers", "3"], &[("DANMAKU__DRAIN__WINDOW", "1h")]);
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+}
+
+/// While it is a lame duck everything but its readiness is as ever.
+#[tokio::test]
+async fn a_lame_duck_serves_on_with_readiness_red() {
+    let env = [("DANMAKU__DRAIN__LAME_DUCK", "1h"), ("DANMAKU__DRAIN__WINDOW", "1h")];
+    let mut server = Server::start_with(&[], &env);
+    server.terminate();
+    while server.get("/readyz").0 != 503 {}
+    let mut socket = joined(&server, "a").await;
+    assert_eq!(fate(&mut socket, 1, "hello").await, None);
+    server.terminate();
+    assert_eq!(closed(&mut socket).await, 1012);
+    assert_eq!(server.wait(), Some(0));
+}
+
 /// Sends a comment and reads on until its fate is known: the error's code, or nothing.
-async fn fate<S>(socket: &mut S, id: usize, text: &str) -> Option<String>
-where
-    S: futures_util::Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>
-        + futures_util::Sink<Message, Error = tokio_tungstenite::tungstenite::Error>
-        + Unpin,
-{
+async fn fate(socket: &mut Socket, id: usize, text: &str) -> Option<String> {
     let send = serde_json::json!({"send": {"id": id.to_string(), "text": text}});
     socket.send(Message::text(send.to_string())).await.expect("sent");
     loop {
-        let next = tokio::time::timeout(Duration::from_secs(30), socket.next());
-        let message = next.await.expect("within 30 s").expect("open").expect("a message");
-        let Message::Text(text) = message else { continue };
+        let Message::Text(text) = next(socket).await else { continue };
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         if value.get("ack").is_some() {
             return None;
@@ -144,12 +215,8 @@ async fn a_hangup_reloads_what_can_change_and_tells_what_cannot() {
     let open = "[limits]\nuser_mode = \"off\"\nroom_mode = \"off\"\n";
     let config = scratch.file("live.toml", open);
     let server = Server::start(&["--workers", "2", "--config", config.to_str().expect("text")]);
-    let mut sockets = Vec::new();
-    for room in ["lobby", "shop-1"] {
-        let url = format!("ws://{}/ws?room={room}", server.address);
-        sockets.push(tokio_tungstenite::connect_async(url).await.expect("connected").0);
-    }
-    for socket in &mut sockets {
+    let (mut lobby, mut shop) = (joined(&server, "lobby").await, joined(&server, "shop-1").await);
+    for socket in [&mut lobby, &mut shop] {
         assert_eq!(fate(socket, 0, "six777").await, None);
     }
 
@@ -161,7 +228,6 @@ async fn a_hangup_reloads_what_can_change_and_tells_what_cannot() {
         "{open}text_chars_max = 5\n[server]\nrooms_max = 7\ndata_dir = \"elsewhere\"\n[websocket]\ndeflate_level = 2\n\
          [[rooms]]\nmatch = \"shop-*\"\ntext_chars_max = 200\n"
     ));
-    let (mut lobby, mut shop) = (sockets.remove(0), sockets.remove(0));
     let mut id = 1;
     while fate(&mut lobby, id, "six777").await.as_deref() != Some("text_too_long")
         || !server.log().contains("configuration reloaded")
@@ -183,7 +249,7 @@ async fn a_hangup_reloads_what_can_change_and_tells_what_cannot() {
     // The next reload that can be used shows that the one before it changed nothing.
     reload("[limits]\ntext_chars_max = \"many\"\n");
     while !server.log().contains("the configuration was not reloaded") {
-        assert_eq!(fate(&mut lobby, id + 1, "six777").await.as_deref(), Some("text_too_long"));
+        assert!(fate(&mut lobby, id + 1, "six777").await.is_some(), "the bound before it stays");
     }
     reload(open);
     while fate(&mut lobby, id + 2, "six777").await.is_some() {

@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -17,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 
 use crate::ingress::problem::problem;
-use crate::wiring::Shared;
+use crate::wiring::{Departure, Shared};
 
 /// Connections served at once.
 const CONNECTIONS_MAX: usize = 64;
@@ -73,8 +72,8 @@ fn answer(request: &Request<Incoming>, registry: &Registry, shared: &Shared) -> 
             }
         }
         "/healthz" => plain("ok\n".into(), "text/plain; charset=utf-8"),
-        "/readyz" if shared.stopping.load(Ordering::Acquire) => {
-            problem(503, "draining", "the server is stopping")
+        "/readyz" if shared.departure() != Departure::None => {
+            problem(503, "draining", "the server is leaving")
         }
         "/readyz" => plain("ready\n".into(), "text/plain; charset=utf-8"),
         _ => problem(404, "not_found", "there are /metrics, /healthz and /readyz"),

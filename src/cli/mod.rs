@@ -8,6 +8,7 @@ mod key;
 mod serve;
 mod token;
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -171,7 +172,7 @@ fn check_config(file: PathBuf) -> Result<(), CliError> {
         (keys, true) => format!("users with a token of {keys} keys, and anonymous ones"),
         (keys, false) => format!("users with a token of {keys} keys"),
     };
-    println!("{}: can be used; it serves {} for {users}", file.display(), config.listen);
+    writeln!(std::io::stdout(), "{}: can be used; it serves {} for {users}", file.display(), config.listen)?;
     Ok(())
 }
 

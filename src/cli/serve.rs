@@ -1,6 +1,7 @@
 //! `danmaku serve`: until a signal says otherwise.
 
-use std::io;
+use std::io::{self, Write};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -9,6 +10,7 @@ use crate::config::Change;
 use crate::identity::api_key;
 use crate::observe::logging;
 use crate::serve::{Server, raise_descriptor_limit};
+use crate::wiring::Departure;
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let config = args.load()?;
@@ -27,27 +29,49 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
                 format!("cannot serve on {listen} with the admin port on {admin}: {error}"),
             )
         })?;
-        println!("listening on http://{}", server.listen);
-        println!("admin on http://{}", server.admin);
         if let Some(path) = staff_key {
-            println!("staff key in {}", path.display());
+            say(format_args!("staff key in {}", path.display()));
         }
-        loop {
+        say(format_args!("listening on http://{}", server.listen));
+        say(format_args!("admin on http://{}", server.admin));
+        let patient = loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break true,
+                _ = interrupt.recv() => break false,
                 _ = hangup.recv() => reload(args, &server),
             }
+        };
+        let shared = server.shared();
+        let mut joined = tokio::task::spawn_blocking(move || server.join());
+        if patient {
+            let lame_duck = Duration::from_micros(shared.config.load().lame_duck_us);
+            let lame_duck_ms = u64::try_from(lame_duck.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(lame_duck_ms, "leaving; a second signal ends the patience");
+            shared.depart(Departure::LameDuck);
+            tokio::select! {
+                () = tokio::time::sleep(lame_duck) => shared.depart(Departure::Draining),
+                _ = terminate.recv() => shared.depart(Departure::Now),
+                _ = interrupt.recv() => shared.depart(Departure::Now),
+            }
+            tokio::select! {
+                _ = &mut joined => return Ok(()),
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
         }
-        tracing::info!("stopping");
-        server.stop();
-        let joined = tokio::task::spawn_blocking(move || server.join());
+        tracing::info!("closing everybody");
+        shared.depart(Departure::Now);
         tokio::select! {
             _ = joined => Ok(()),
             _ = terminate.recv() => std::process::exit(0),
             _ = interrupt.recv() => std::process::exit(0),
         }
     })
+}
+
+/// Prints a line for whoever started the server. Nobody may be there to read it, or any more.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 /// Reads the configuration again; one that cannot be used changes nothing.

@@ -1,5 +1,7 @@
 //! `danmaku token`: a token to try things with.
 
+use std::io::Write;
+
 use clap::Args;
 
 use super::{CliError, ConfigArgs, duration, now_s};
@@ -56,6 +58,6 @@ pub(super) fn run(args: &TokenArgs) -> Result<(), CliError> {
         role: Some(args.role),
         global: args.global,
     };
-    println!("{}", sign(&claims, key, now_s)?);
+    writeln!(std::io::stdout(), "{}", sign(&claims, key, now_s)?)?;
     Ok(())
 }

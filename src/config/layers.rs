@@ -88,7 +88,8 @@ impl Layers {
                 (path.join("."), format!("there is no such key; {near}{place} {}", known.join(", ")))
             }
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-                (path.join("."), format!("{} cannot be used: it takes {expected}", shown(&actual)))
+                let expected = expected.to_string();
+                (path.join("."), format!("{} cannot be used: it takes {}", shown(&actual), worded(&expected)))
             }
             Kind::UnknownVariant(variant, known) => {
                 let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
@@ -157,6 +158,16 @@ fn shown(actual: &Actual) -> String {
     }
 }
 
+/// What Rust's types are called by people.
+fn worded(expected: &str) -> &str {
+    match expected {
+        "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+        "f64" => "a number",
+        "a boolean" | "bool" => "true or false",
+        other => other,
+    }
+}
+
 /// The known name that was probably meant: at most two letters off.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().map(|k| (distance(name, k), *k)).filter(|(d, _)| *d <= 2).min().map(|(_, k)| k)
@@ -201,6 +212,8 @@ mod tests {
             ("\n[serverr]\n", &[], &["live.toml:2", "`serverr`", "did you mean `server`", "slow_consumer"]),
             ("[flush]\nmax_tick = \"10\"", &[], &["live.toml:2", "flush.max_tick", "\"10\"", "10s"]),
             ("[flush]\nmax_tick = 10", &[], &["flush.max_tick", "10 cannot"]),
+            ("[limits]\nuser_burst = -1", &[], &["limits.user_burst", "-1 cannot", "a whole number"]),
+            ("[websocket]\ndeflate = \"yes\"", &[], &["websocket.deflate", "\"yes\"", "true or false"]),
             ("[room]\nbacklog_bytes = \"1MB\"", &[], &["room.backlog_bytes", "1MB", "MiB"]),
             ("[limits]\nuser_mode = \"on\"", &[], &["limits.user_mode", "\"on\"", "\"enforce\" or \"off\""]),
             ("[server]\nlisten = \"localhost\"", &[], &["server.listen", "localhost"]),

@@ -127,6 +127,10 @@ pub struct Config {
     pub pong_within_s: u32,
     /// How long a handshake may take, milliseconds.
     pub handshake_ms: u64,
+    /// How long readiness is red before anything else happens, microseconds.
+    pub lame_duck_us: u64,
+    /// How long the leaving of sessions is spread over, at least, microseconds.
+    pub drain_window_us: u64,
     /// What a room gets that is of no class.
     room: RoomSettings,
     /// What others get, the first match first.
@@ -190,7 +194,7 @@ impl Config {
             .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?))))
             .collect::<Result<_, _>>()?;
         let (room, keys) = (room_settings(&raw), raw.keys());
-        let Raw { server, auth, websocket, room: rooms, flush, slow_consumer, .. } = raw;
+        let Raw { server, auth, websocket, room: rooms, flush, slow_consumer, drain, .. } = raw;
         Ok(Self {
             listen: server.listen.0,
             admin_listen: server.admin_listen.0,
@@ -217,6 +221,8 @@ impl Config {
             ping_after_s: websocket.ping_after.secs(),
             pong_within_s: websocket.pong_within.secs(),
             handshake_ms: websocket.handshake.us() / 1_000,
+            lame_duck_us: drain.lame_duck.us(),
+            drain_window_us: drain.window.us(),
             room,
             classes,
             keys,

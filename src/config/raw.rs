@@ -32,16 +32,26 @@ pub struct Raw {
     pub slow_consumer: SlowConsumer,
     /// Publishes that come twice.
     pub idempotency: Idempotency,
+    /// How the process leaves.
+    pub drain: Drain,
     /// Rooms that are other than the rest.
     pub rooms: Vec<RoomClass>,
 }
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 8] {
-        let Self { server, auth, websocket, limits, room, flush, slow_consumer, idempotency, rooms: _ } =
-            self;
-        [server, auth, websocket, limits, room, flush, slow_consumer, idempotency]
+    fn sections(&self) -> [&dyn Section; 9] {
+        [
+            &self.server,
+            &self.auth,
+            &self.websocket,
+            &self.limits,
+            &self.room,
+            &self.flush,
+            &self.slow_consumer,
+            &self.idempotency,
+            &self.drain,
+        ]
     }
 
     /// Every key with its value.
@@ -181,5 +191,15 @@ section! {
         ids_max: usize = 65_536 => 1 to 16_777_216,
         /// How long.
         window: Duration = Duration::of_ms(60_000) => "1s" to "1d",
+    }
+}
+
+section! {
+    /// `[drain]`
+    Drain = "drain" {
+        /// After SIGTERM, how long everything goes on with readiness red, so that load balancers look away first.
+        lame_duck: Duration = Duration::of_ms(0) => "0ms" to "1h",
+        /// How long the leaving of sessions is spread over, at least; more where so many could not come back in it.
+        window: Duration = Duration::of_ms(30_000) => "0ms" to "1h",
     }
 }

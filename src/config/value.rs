@@ -67,8 +67,11 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 /// The number in the largest unit that leaves no rest, in quotes.
 fn in_unit(number: u64, units: &[(&str, u64)]) -> String {
-    let (unit, factor) =
-        units.iter().rev().find(|(_, factor)| number > 0 && number.is_multiple_of(*factor)).unwrap_or(&units[0]);
+    let (unit, factor) = units
+        .iter()
+        .rev()
+        .find(|(_, factor)| number > 0 && number.is_multiple_of(*factor))
+        .unwrap_or(&units[0]);
     format!("\"{}{unit}\"", number / factor)
 }
 

@@ -40,10 +40,15 @@ impl Worker {
     pub(super) fn place(&mut self, arrival: Arrival) {
         let owner = *self.shared.ring.owner(arrival.room.as_str().as_bytes());
         let small = self.shared.members(&arrival.room) < self.config.spread_members;
-        if owner == self.index || !small || self.stopping {
+        if owner == self.index || !small || self.leaving() {
             return self.adopt(arrival);
         }
         self.send_arrival(owner, arrival);
+    }
+
+    /// Whether sessions stay where they are because everybody is to go anyway.
+    fn leaving(&self) -> bool {
+        self.stopping || self.drain.is_some()
     }
 
     fn send_arrival(&mut self, owner: u16, arrival: Arrival) {
@@ -113,6 +118,9 @@ impl Worker {
         self.queued.push(session);
         self.cells.connections.set(self.slab.len() as u64);
         self.join(slot, room, since);
+        if self.drain.is_some() && self.slab.live(session).is_some() {
+            self.send_away(slot);
+        }
         // A moved session's decoder may hold whole messages that its old worker had not come to.
         if (was_here || !leftover.is_empty()) && self.slab.live(session).is_some() {
             self.first_input(slot, leftover);
@@ -125,7 +133,7 @@ impl Worker {
         let owner = *self.shared.ring.owner(room.as_str().as_bytes());
         let small = self.shared.members(&room) < self.config.spread_members;
         let answered = self.slab.cold(slot).unanswered == 0;
-        if owner != self.index && small && answered && !self.stopping {
+        if owner != self.index && small && answered && !self.leaving() {
             return Some(Move { owner, room, since });
         }
         self.keep_tail(slot);
@@ -447,7 +455,7 @@ fn guest_id(guest: u64) -> String {
     format!("~{}", base36(guest))
 }
 
-fn random_u64() -> u64 {
+pub(super) fn random_u64() -> u64 {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the system's random source answers");
     u64::from_ne_bytes(bytes)

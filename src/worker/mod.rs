@@ -6,6 +6,7 @@
 //! full mailbox each get their share and no more. Nothing is shared with other workers but mailboxes,
 //! the chains of batches, and the room directory at joins.
 
+mod drain;
 mod fanout;
 mod input;
 mod membership;
@@ -23,7 +24,6 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bumpalo::Bump;
@@ -135,6 +135,11 @@ pub struct Worker {
     /// The listener is not watched until the next sweep: the last accept failed.
     accept_paused: bool,
     stopping: bool,
+    /// Sessions are being sent away.
+    drain: Option<drain::Drain>,
+    accept_rate: drain::AcceptRate,
+    /// Counted as a worker without sessions, on the way out.
+    empty: bool,
 }
 
 /// What a worker is made from.
@@ -210,6 +215,9 @@ impl Worker {
             second: 0,
             accept_paused: false,
             stopping: false,
+            drain: None,
+            accept_rate: drain::AcceptRate::default(),
+            empty: false,
         })
     }
 
@@ -228,7 +236,7 @@ impl Worker {
         loop {
             self.tick_clock();
             let busy = self.turn()?;
-            if self.stopping && self.slab.is_empty() {
+            if self.may_end() {
                 return Ok(());
             }
             if busy {
@@ -253,9 +261,7 @@ impl Worker {
         self.post_replies();
         self.sweep();
         self.accept();
-        if self.shared.stopping.load(Ordering::Acquire) && !self.stopping {
-            self.stop();
-        }
+        busy |= self.turn_departure();
         Ok(busy || !self.ready.is_empty() || self.accepting)
     }
 
@@ -369,13 +375,21 @@ impl Worker {
 
     fn stop(&mut self) {
         self.stopping = true;
-        if let Some(listener) = self.listener.take() {
-            self.poller.remove_listener(&listener);
-        }
+        self.close_listener();
         for slot in 0..self.slab.slots() {
             if self.slab.occupied(slot) {
                 self.end(slot, DisconnectCode::Restart);
             }
+        }
+    }
+
+    /// Takes what the kernel has accepted already, then closes: what waits in the queue would be reset.
+    fn close_listener(&mut self) {
+        let Some(listener) = self.listener.take() else { return };
+        self.poller.remove_listener(&listener);
+        while let Ok((socket, peer)) = listener.accept() {
+            self.cells.connections_accepted.add(1);
+            self.front.greet(socket, peer);
         }
     }
 
@@ -398,7 +412,7 @@ impl Worker {
     /// When the next phase has something to do though nothing comes in, microseconds.
     fn next_due_us(&mut self) -> u64 {
         let sweep = if self.slab.is_empty() && self.rooms.is_empty() { 10 * SWEEP_US } else { SWEEP_US };
-        let mut due = self.swept_us + sweep;
+        let mut due = (self.swept_us + sweep).min(self.drain_due_us().unwrap_or(u64::MAX));
         for i in 0..self.touched.len() {
             due = due.min(self.owner_due_us(self.touched[i]));
         }

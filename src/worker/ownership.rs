@@ -404,6 +404,7 @@ impl Worker {
         let second = (self.now.us / 1_000_000) as u32;
         if second != self.second {
             self.second = second;
+            self.accept_rate.second(self.cells.connections_accepted.read());
             self.tell_held_errors();
             self.sweep_rooms();
         }

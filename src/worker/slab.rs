@@ -7,7 +7,7 @@ use crate::worker::session::{Cold, Hot};
 const CHUNK: usize = 1_024;
 
 /// A session's place, valid only as long as the generation matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionRef {
     /// Index in the slab.
     pub slot: u32,

@@ -100,8 +100,8 @@ def node_suite(file):
     return lambda kitchen, server: [kitchen.need("node"), str(NODE / file), "--server", server]
 
 
-def browser_suite(kitchen, server):
-    return [*node_suite("test_browser.mjs")(kitchen, server), "--chromium", kitchen.need("chromium")]
+def browser_suite(file):
+    return lambda kitchen, server: [*node_suite(file)(kitchen, server), "--chromium", kitchen.need("chromium")]
 
 
 SUITES = {
@@ -113,7 +113,8 @@ SUITES = {
     "docs-js": node_suite("test_docs.mjs"),
     "python-crowd": python_suite("test_crowd.py"),
     "node": node_suite("test_native.mjs"),
-    "browser": browser_suite,
+    "browser": browser_suite("test_browser.mjs"),
+    "page": browser_suite("page_test.mjs"),
 }
 
 

@@ -47,6 +47,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `danmaku serve` with more arguments, and waits for its two lines.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_with(args, &[])
+    }
+
+    /// The same with settings in the environment.
+    pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let log = std::fs::File::create(scratch.0.join("log")).expect("a file");
         let mut child = Command::new(env!("CARGO_BIN_EXE_danmaku"))
@@ -54,16 +59,15 @@ impl Server {
             .arg("--data-dir")
             .arg(scratch.0.join("data"))
             .args(args)
+            .envs(env.iter().copied())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
             .expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut after = |words: &str| {
-            let line = lines.next().expect("a line for each listener").expect("a line of text");
-            let address =
-                line.strip_prefix(words).unwrap_or_else(|| panic!("{line:?} starts with {words:?}"));
-            address.parse().expect("an address")
+            let address = lines.find_map(|line| Some(line.ok()?.strip_prefix(words)?.to_owned()));
+            address.unwrap_or_else(|| panic!("no line with {words:?}")).parse().expect("an address")
         };
         let (address, admin) = (after("listening on http://"), after("admin on http://"));
         Self { child, scratch, address, admin }
@@ -118,6 +122,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         // It may have ended by itself, which some tests are about.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let ended = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.scratch.0.join("log"));
+            eprintln!("the server ended with {ended:?} and had logged:\n{}", log.unwrap_or_default());
+        }
     }
 }
