@@ -15,7 +15,7 @@ export async function startServer(binary, { workers = 2, config = "" } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "danmaku-"));
   const file = join(folder, "danmaku.toml");
   writeFileSync(file, config);
-  const listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--workers", String(workers)];
+  const listen = ["--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--workers", String(workers)];
   const child = spawn(binary, ["serve", ...(config ? ["--config", file] : []), ...listen], {
     stdio: ["ignore", "pipe", "pipe"],
   });

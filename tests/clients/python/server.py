@@ -22,6 +22,8 @@ class Server:
     def __init__(self, binary, workers=2):
         self.command = [binary, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
         self.command += ["--workers", str(workers)]
+        self.data = tempfile.TemporaryDirectory()
+        self.command += ["--data-dir", self.data.name]
         self.host = "127.0.0.1"
         self.port = None
         self.admin_port = None
@@ -70,3 +72,4 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.data.cleanup()

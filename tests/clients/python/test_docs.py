@@ -57,9 +57,6 @@ class Checkout:
 
 def environment(command):
     found = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), "CARGO_TERM_QUIET": "true"}
-    if not command.startswith("cargo "):
-        # In a folder of its own the data directory is the command's affair.
-        found.pop("DANMAKU__SERVER__DATA_DIR", None)
     return {**found, **PORTS} if serves(command) else found
 
 
