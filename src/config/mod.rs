@@ -18,6 +18,7 @@ use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
+use crate::ingress::origin;
 use auth_key::AuthKey;
 use class::Pattern;
 use layers::Layers;
@@ -103,6 +104,10 @@ pub struct Config {
     pub query_token: bool,
     /// Keys of tokens.
     pub auth_keys: Vec<AuthKey>,
+    /// Pages that may connect besides the server's own.
+    pub origins: Vec<origin::Pattern>,
+    /// Names that a server on loopback answers to besides loopback's own.
+    pub hosts: Vec<String>,
     /// Whether permessage-deflate is offered.
     pub deflate: bool,
     /// Its level.
@@ -194,7 +199,7 @@ impl Config {
             .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?))))
             .collect::<Result<_, _>>()?;
         let (room, keys) = (room_settings(&raw), raw.keys());
-        let Raw { server, auth, websocket, room: rooms, flush, slow_consumer, drain, .. } = raw;
+        let Raw { server, auth, http, websocket, room: rooms, flush, slow_consumer, drain, .. } = raw;
         Ok(Self {
             listen: server.listen.0,
             admin_listen: server.admin_listen.0,
@@ -204,6 +209,8 @@ impl Config {
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
             auth_keys: auth.keys,
+            origins: http.origins,
+            hosts: http.hosts,
             deflate: websocket.deflate,
             deflate_level: websocket.deflate_level,
             frames: decoder::Limits {

@@ -9,6 +9,7 @@ use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
 use super::value::{Address, Duration, Mode, Size};
+use crate::ingress::origin::Pattern;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -20,6 +21,8 @@ pub struct Raw {
     pub server: Server,
     /// Who may come in.
     pub auth: Auth,
+    /// Names, pages.
+    pub http: Http,
     /// Frames and handshakes.
     pub websocket: WebSocket,
     /// How much anyone may say in a room.
@@ -40,10 +43,11 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 9] {
+    fn sections(&self) -> [&dyn Section; 10] {
         [
             &self.server,
             &self.auth,
+            &self.http,
             &self.websocket,
             &self.limits,
             &self.room,
@@ -95,6 +99,18 @@ section! {
         query_token: Option<bool> = None,
         /// Keys that tokens are signed with: `{ id = "k1", secret = "at least 32 bytes" }`, algorithm HS256.
         keys: Vec<AuthKey> = Vec::new(),
+    }
+}
+
+section! {
+    /// `[http]`
+    Http = "http" {
+        /// Pages that may connect besides those of the server's own address: origins such as `https://live.example`,
+        /// `https://*.example` for all names below it, `*` for every page.
+        origins: Vec<Pattern> = Vec::new(),
+        /// Names that a server on loopback answers to besides loopback's own: those that a proxy in front passes on as
+        /// Host.
+        hosts: Vec<String> = Vec::new(),
     }
 }
 

@@ -195,6 +195,13 @@ impl Setting for PathBuf {
     }
 }
 
+impl Setting for Vec<String> {
+    fn written(&self) -> Option<String> {
+        let quoted: Vec<_> = self.iter().map(|text| toml::Value::from(text.as_str()).to_string()).collect();
+        Some(format!("[{}]", quoted.join(", ")))
+    }
+}
+
 impl<T: Setting> Setting for Option<T> {
     fn written(&self) -> Option<String> {
         self.as_ref().and_then(T::written)

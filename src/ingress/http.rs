@@ -21,13 +21,18 @@ use danmaku_wire::position::Position;
 use danmaku_wire::websocket::handshake::{self, Policy};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, VARY,
+    WWW_AUTHENTICATE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::arrival::Arrival;
+use super::origin;
 use super::page;
 use super::problem::problem;
 use crate::identity::token;
@@ -37,11 +42,13 @@ use crate::worker::Inbox;
 
 /// Bytes of a request head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a path with its query: a token in it has 4 KiB.
+const TARGET_BYTES_MAX: usize = 8 << 10;
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
 /// The head of an event stream: it ends with the connection.
 const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
-    X-Content-Type-Options: nosniff\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n";
+    X-Content-Type-Options: nosniff\r\nX-Accel-Buffering: no\r\nConnection: close\r\n";
 
 /// A worker's HTTP side.
 #[derive(Clone)]
@@ -99,6 +106,8 @@ impl Front {
         let service =
             service_fn(|request: Request<Incoming>| Answering(self.answer(&request, peer, &stream)));
         let mut connection = http1::Builder::new()
+            // Who has sent all it had to say may still be answered.
+            .half_close(true)
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(self.shared.config.load().handshake_ms))
             .max_buf_size(HEAD_BYTES_MAX)
@@ -138,9 +147,17 @@ impl Front {
     ) -> Option<Response<Full<Bytes>>> {
         let path = request.uri().path();
         let events = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.strip_suffix("/events"));
+        let page = match self.gate(request) {
+            Ok(page) => page,
+            Err(refusal) => {
+                self.cells.handshakes_refused.add(1);
+                return Some(*refusal);
+            }
+        };
         let opened = match (path, events) {
             ("/ws", _) => self.websocket(request, peer),
-            (_, Some(room)) => self.events(request, room, peer),
+            (_, Some(_)) if request.method() == Method::OPTIONS => return Some(preflight(page)),
+            (_, Some(room)) => self.events(request, room, page, peer),
             _ => return Some(Self::plain(request, path)),
         };
         match opened {
@@ -153,6 +170,45 @@ impl Front {
                 Some(*refusal)
             }
         }
+    }
+
+    /// Who may ask at all: by a name that this server answers to, and for a page that may. The page's origin,
+    /// if it is a page that asks.
+    fn gate<'r>(&self, request: &'r Request<Incoming>) -> Result<Option<&'r HeaderValue>, Refused> {
+        let config = self.shared.config.load();
+        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+        if target > TARGET_BYTES_MAX {
+            return Err(problem(414, "uri_too_long", "a path with its query is at most 8 KiB long").into());
+        }
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
+            (Some(Ok(host)), None) => Some(host),
+            (None, None) if request.version() < Version::HTTP_11 => None,
+            _ => return Err(problem(400, "bad_request", "exactly one Host header is needed").into()),
+        };
+        let answers = |host: &str| {
+            origin::is_loopback_name(host) || config.hosts.iter().any(|name| origin::is_name(host, name))
+        };
+        if config.listen.ip().is_loopback() && !host.is_some_and(answers) {
+            return Err(problem(
+                403,
+                "host_not_allowed",
+                "this server listens on loopback and answers to localhost, 127.0.0.1 and [::1]; a name that a proxy \
+                 passes on must be in `http.hosts`",
+            )
+            .into());
+        }
+        let opens = request.uri().path() == "/ws" || request.uri().path().starts_with("/api/");
+        let Some(page) = request.headers().get(ORIGIN).filter(|_| opens) else { return Ok(None) };
+        if page.to_str().is_ok_and(|page| origin::allowed(page, host, &config.origins)) {
+            return Ok(Some(page));
+        }
+        Err(problem(
+            403,
+            "origin_not_allowed",
+            "pages of this origin may not connect; `http.origins` lists who may",
+        )
+        .into())
     }
 
     fn plain(request: &Request<Incoming>, path: &str) -> Response<Full<Bytes>> {
@@ -219,7 +275,13 @@ impl Front {
         })
     }
 
-    fn events(&self, request: &Request<Incoming>, room: &str, peer: SocketAddr) -> Result<Stream, Refused> {
+    fn events(
+        &self,
+        request: &Request<Incoming>,
+        room: &str,
+        page: Option<&HeaderValue>,
+        peer: SocketAddr,
+    ) -> Result<Stream, Refused> {
         if request.method() != Method::GET {
             return Err(problem(405, "method_not_allowed", "an event stream is read with GET").into());
         }
@@ -231,7 +293,7 @@ impl Front {
         let since = last.and_then(Position::parse).or(query.since);
         Ok(Stream {
             author,
-            response: SSE_HEAD.to_vec(),
+            response: event_stream_head(page),
             encoding: Encoding::Sse,
             deflate: false,
             room,
@@ -288,6 +350,35 @@ impl Front {
             .map(Some)
             .map_err(|error| unauthorized(error.code(), &error.to_string()))
     }
+}
+
+/// The head of an event stream; a page elsewhere may read it only if it is told so.
+fn event_stream_head(page: Option<&HeaderValue>) -> Vec<u8> {
+    let mut head = SSE_HEAD.to_vec();
+    if let Some(page) = page {
+        head.extend_from_slice(b"Vary: Origin\r\nAccess-Control-Allow-Origin: ");
+        head.extend_from_slice(page.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The answer to a browser that asks before it asks (Fetch, CORS preflight). Its page was let in already.
+fn preflight(page: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, OPTIONS"));
+    if let Some(page) = page {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page.clone());
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+        headers
+            .insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, last-event-id"));
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        headers.insert(VARY, HeaderValue::from_static("Origin"));
+    }
+    response
 }
 
 fn unauthorized(code: ErrorCode, detail: &str) -> Refused {

@@ -3,5 +3,6 @@
 pub mod arrival;
 pub mod http;
 pub mod listener;
+pub mod origin;
 pub mod page;
 pub mod problem;

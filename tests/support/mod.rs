@@ -39,6 +39,7 @@ pub(crate) struct Server {
     child: Child,
     scratch: Scratch,
     /// Where clients connect.
+    #[allow(dead_code, reason = "some tests look at the admin port only")]
     pub(crate) address: SocketAddr,
     /// Where metrics and health are.
     pub(crate) admin: SocketAddr,

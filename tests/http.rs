@@ -1,0 +1,192 @@
+//! What the port answers over HTTP: to whom it opens, and what it refuses and how.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use support::Server;
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// Sends bytes as they are and reads until the server closes or has answered with a head that opens a stream.
+fn exchange(server: &Server, bytes: &[u8]) -> String {
+    let mut socket = TcpStream::connect(server.address).expect("connected");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    // The server may answer and close before it has read everything.
+    let _ = socket.write_all(bytes);
+    let _ = socket.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match socket.read(&mut chunk) {
+            Ok(0) | Err(_) => break,
+            Ok(n) => answer.extend_from_slice(&chunk[..n]),
+        }
+        let text = String::from_utf8_lossy(&answer);
+        let opens = text.starts_with("HTTP/1.1 101") || text.contains("text/event-stream");
+        if opens && text.contains("\r\n\r\n") {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn status(answer: &str) -> u16 {
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// A request with these header lines, its Host left to them.
+fn request(line: &str, headers: &str) -> String {
+    format!("{line} HTTP/1.1\r\n{headers}\r\n")
+}
+
+/// The gate: by which name the server may be called, and which pages may connect.
+#[test]
+fn only_own_pages_connect_and_only_to_a_name_of_loopback() {
+    let plain = Server::start(&["--workers", "1"]);
+    let listed = Server::start_with(
+        &["--workers", "1"],
+        &[
+            ("DANMAKU__HTTP__ORIGINS", "[\"https://live.example\"]"),
+            ("DANMAKU__HTTP__HOSTS", "[\"chat.example\"]"),
+        ],
+    );
+    let port = plain.address.port();
+    let own = format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n");
+    let events = "GET /api/v1/rooms/r1/events";
+    for (server, line, headers, expected, code) in [
+        (&plain, "GET /ws?room=r1", format!("Host: localhost\r\n{UPGRADE}"), 101, ""),
+        (&plain, "GET /ws?room=r1", format!("Host: [::1]:80\r\n{UPGRADE}"), 101, ""),
+        (&plain, "GET /ws?room=r1", format!("{own}{UPGRADE}"), 101, ""),
+        (&plain, events, own.clone(), 200, "text/event-stream"),
+        // A name that was made to point here.
+        (&plain, "GET /ws?room=r1", format!("Host: evil.example\r\n{UPGRADE}"), 403, "host_not_allowed"),
+        (&plain, "GET /", "Host: evil.example\r\n".into(), 403, "host_not_allowed"),
+        (&plain, events, "Host: evil.example\r\n".into(), 403, "host_not_allowed"),
+        // A page of somebody else.
+        (
+            &plain,
+            "GET /ws?room=r1",
+            format!("Host: localhost\r\nOrigin: https://evil.example\r\n{UPGRADE}"),
+            403,
+            "origin_not_allowed",
+        ),
+        (&plain, events, "Host: localhost\r\nOrigin: null\r\n".into(), 403, "origin_not_allowed"),
+        (
+            &plain,
+            "OPTIONS /api/v1/rooms/r1/events",
+            "Host: localhost\r\nOrigin: null\r\n".into(),
+            403,
+            "origin_not",
+        ),
+        // What is on the lists.
+        (
+            &listed,
+            "GET /ws?room=r1",
+            format!("Host: chat.example\r\nOrigin: https://live.example\r\n{UPGRADE}"),
+            101,
+            "",
+        ),
+        (
+            &listed,
+            events,
+            "Host: chat.example:443\r\nOrigin: https://live.example\r\n".into(),
+            200,
+            "Access-Control-Allow-Origin: https://live.example\r\n",
+        ),
+        (
+            &listed,
+            "OPTIONS /api/v1/rooms/r1/events",
+            "Host: chat.example\r\nOrigin: https://live.example\r\n".into(),
+            204,
+            "access-control-allow-headers: authorization, last-event-id",
+        ),
+        (
+            &listed,
+            "GET /ws?room=r1",
+            format!("Host: chat.example\r\nOrigin: http://live.example\r\n{UPGRADE}"),
+            403,
+            "origin_not_allowed",
+        ),
+    ] {
+        let answer = exchange(server, request(line, &headers).as_bytes());
+        assert_eq!(status(&answer), expected, "{line} {headers}: {answer}");
+        assert!(answer.contains(code), "{line} {headers}: {answer}");
+        if expected >= 400 {
+            assert!(answer.contains("application/problem+json") && answer.contains("no-store"), "{answer}");
+        }
+    }
+}
+
+/// What is refused, and with which status; a problem document where the request could be read at all.
+#[test]
+fn what_cannot_be_served_is_refused_with_its_own_status() {
+    let server = Server::start(&["--workers", "1"]);
+    let host = "Host: localhost\r\n";
+    let long = "x".repeat(20_000);
+    for (line, headers, expected) in [
+        ("GET /nothing", host.to_owned(), 404),
+        ("GET /..%2fetc", host.to_owned(), 404),
+        ("DELETE /", host.to_owned(), 405),
+        ("POST /api/v1/rooms/r1/events", host.to_owned(), 405),
+        ("GET /api/v1/rooms/a%20b/events", host.to_owned(), 400),
+        ("GET /ws?room=r1", host.to_owned(), 426),
+        ("GET /ws?room=r1", format!("{host}{}", UPGRADE.replace("13", "12")), 426),
+        ("POST /ws?room=r1", format!("{host}{UPGRADE}"), 405),
+        ("GET /ws", format!("{host}{UPGRADE}"), 400),
+        ("GET /ws?room=a.b", format!("{host}{UPGRADE}"), 400),
+        ("GET /ws?room=r1&tier=huge", format!("{host}{UPGRADE}"), 400),
+        ("GET /ws?room=r1&snapshot=br", format!("{host}{UPGRADE}"), 400),
+        ("GET /", String::new(), 400),
+        ("GET /", format!("{host}{host}"), 400),
+        ("GET /", format!("{host}X-Long: {long}\r\n"), 431),
+        (&format!("GET /{}", &long[..9_000]), host.to_owned(), 414),
+        (&format!("GET /{long}"), host.to_owned(), 431),
+        // Where two readers could see two requests (RFC 9112, 6.3 and 11.2).
+        ("POST /", format!("{host}Content-Length: 1\r\nContent-Length: 2\r\n"), 400),
+        ("GET /", format!("{host}X-Fold: a\r\n b\r\n"), 400),
+        ("GET /", format!("{host}X Y: a\r\n"), 400),
+        ("GET /", format!("{host}Transfer-Encoding: nonsense\r\n"), 400),
+    ] {
+        let answer = exchange(&server, request(line, &headers).as_bytes());
+        let shown: String = line.chars().take(60).collect();
+        assert_eq!(
+            status(&answer),
+            expected,
+            "{shown} {}: {answer}",
+            headers.chars().take(200).collect::<String>()
+        );
+    }
+    for nonsense in [&b"\x16\x03\x01\x02\x00"[..], b"GET / HTTP/9.9\r\n\r\n", b"\0\0\0\0\r\n\r\n"] {
+        let answer = exchange(&server, nonsense);
+        assert!(matches!(status(&answer), 0 | 400 | 505), "{nonsense:?}: {answer}");
+    }
+    assert_eq!(server.get("/healthz").0, 200);
+}
+
+/// A length beside chunks is read by nobody here as two requests: the second is never answered.
+#[test]
+fn a_smuggled_request_is_not_answered() {
+    let server = Server::start(&["--workers", "1"]);
+    let smuggled = "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for framing in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n".to_owned(),
+        format!("Transfer-Encoding: chunked\r\nContent-Length: {}\r\n", 5 + smuggled.len()),
+    ] {
+        let text = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n0\r\n\r\n{smuggled}");
+        let answer = exchange(&server, text.as_bytes());
+        assert!(!answer.contains("404"), "{framing}: {answer}");
+    }
+}
+
+/// Pages come over a connection that is kept, one after the other.
+#[test]
+fn a_connection_is_kept_for_the_next_request() {
+    let server = Server::start(&["--workers", "1"]);
+    let two = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /app.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let answer = exchange(&server, two.as_bytes());
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+}
