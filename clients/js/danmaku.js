@@ -79,7 +79,7 @@ function checked(options) {
   all.url ??= location?.host && `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
   all.WebSocket ??= globalThis.WebSocket;
   all.random ??= Math.random;
-  all.now ??= () => performance.now();
+  all.now ??= steadyTime();
   all.setTimeout ??= (act, ms) => globalThis.setTimeout(act, ms);
   all.clearTimeout ??= (timer) => globalThis.clearTimeout(timer);
   all.document = all.pauseWhenHidden ? document : undefined;
@@ -98,6 +98,13 @@ function checked(options) {
     if (!(all[key] >= 0)) refuse(key, "a number of milliseconds");
   }
   return all;
+}
+
+// The time that never goes back. performance.now() stands still while some machines sleep: a comment
+// would go out again long after the server has forgotten its id.
+function steadyTime() {
+  let latest = 0;
+  return () => (latest = Math.max(latest, Date.now()));
 }
 
 function isEndpoint(url) {
@@ -234,7 +241,10 @@ class Outbox {
 
   constructor(options) {
     this.#options = options;
-    const part = () => Math.floor(options.random() * 36 ** 5).toString(36).padStart(5, "0");
+    const part = () =>
+      Math.floor(options.random() * 36 ** 5)
+        .toString(36)
+        .padStart(5, "0");
     this.#prefix = part() + part();
   }
 
@@ -438,6 +448,7 @@ class Session {
 
   auth(token) {
     this.#options.token = token;
+    if (this.state === "connecting") this.#open();
     return this.#refresh();
   }
 

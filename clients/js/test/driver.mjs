@@ -23,12 +23,15 @@ const COMMANDS = {
     }
     for (const name of ["joined", "room", "pending"]) session.on(name, (body) => tell(name, { [name]: body }));
     session.on("item", (item, how) => tell("item", { item, ...how }));
-    session.on("error", ({ code, message, retryAfterMs, count }) => tell("error", { code, message, retryAfterMs, count }));
+    session.on("error", ({ code, message, retryAfterMs, count }) =>
+      tell("error", { code, message, retryAfterMs, count }),
+    );
   },
   send({ tag, text, ...options }) {
     session.send(text, options).then(
       (ack) => tell("ack", { tag, ...ack }),
-      ({ code, retryable, retryAfterMs, shown, seq }) => tell("refused", { tag, code, retryable, retryAfterMs, shown, seq }),
+      ({ code, retryable, retryAfterMs, shown, seq }) =>
+        tell("refused", { tag, code, retryable, retryAfterMs, shown, seq }),
     );
   },
   join: ({ room }) => session.join(room),

@@ -14,7 +14,14 @@ const room = () => `node-${Math.random().toString(36).slice(2)}`;
 test("two sessions are shown the same in the same order, byte for byte, while one is cut off again and again", async () => {
   const wire = await Wire.to(url);
   try {
-    const told = await talk({ connect, near: wire.url, far: url, room: room(), cut: () => wire.cut(), more: { WebSocket } });
+    const told = await talk({
+      connect,
+      near: wire.url,
+      far: url,
+      room: room(),
+      cut: () => wire.cut(),
+      more: { WebSocket },
+    });
     assert.deepEqual(faults(told), []);
   } finally {
     await wire.close();
@@ -41,7 +48,10 @@ test("a session goes on where an earlier one ended", async () => {
   assert.equal((await joined).recovered, true);
   await later.send("third");
   await live;
-  assert.deepEqual(missed, [["second", "backlog"], ["third", "live"]]);
+  assert.deepEqual(missed, [
+    ["second", "backlog"],
+    ["third", "live"],
+  ]);
   later.close();
 });
 

@@ -59,7 +59,9 @@ export async function talk({ connect, near, far, room, cut, more = {} }) {
   }
   const last = Math.max(...acks.map(({ seq }) => seq));
   await Promise.all(
-    sessions.map((session, n) => shown[n].some(([seq]) => seq === last) || told(session, "item", ({ seq }) => seq === last)),
+    sessions.map(
+      (session, n) => shown[n].some(([seq]) => seq === last) || told(session, "item", ({ seq }) => seq === last),
+    ),
   );
   const latencyMs = await sessions[0].ping();
   const positions = sessions.map(({ position }) => position);
@@ -77,12 +79,15 @@ export function faults({ shown: [first, second], acks, resets, positions, latenc
     `later ${round}`,
   ]).flat();
   if (words(first) !== words(second)) found.push(`not the same was shown: ${words(first)} and ${words(second)}`);
-  if (first.map(([, text]) => text).join("\n") !== expected.join("\n")) found.push(`not what was sent: ${words(first)}`);
-  if (first.map(([seq]) => seq).join() !== acks.map(({ seq }) => seq).join()) found.push("the acks' numbers are others");
+  if (first.map(([, text]) => text).join("\n") !== expected.join("\n"))
+    found.push(`not what was sent: ${words(first)}`);
+  if (first.map(([seq]) => seq).join() !== acks.map(({ seq }) => seq).join())
+    found.push("the acks' numbers are others");
   if (!first.some(([, , source]) => source === "backlog")) found.push("nothing was made up for");
   if (second.some(([, , source]) => source !== "live")) found.push("the second session was not live throughout");
   if (resets.join() !== "snapshot") found.push(`resets: ${resets}`);
-  if (JSON.stringify(positions[0]) !== JSON.stringify(positions[1])) found.push(`positions: ${JSON.stringify(positions)}`);
+  if (JSON.stringify(positions[0]) !== JSON.stringify(positions[1]))
+    found.push(`positions: ${JSON.stringify(positions)}`);
   if (!(latencyMs >= 0)) found.push(`latency: ${latencyMs}`);
   return found;
 }

@@ -19,15 +19,20 @@ const session: Session = connect({
 });
 
 function show(item: Item): string {
-  if (item.type === undefined) return `${item.user.id} (${item.user.role}): ${item.text} ${item.mode} ${item.color} ${item.at}`;
+  if (item.type === undefined)
+    return `${item.user.id} (${item.user.role}): ${item.text} ${item.mode} ${item.color} ${item.at}`;
   if (item.type === "fold") return `${item.of} stands for ${item.count}`;
   if (item.type === "pin") return `pinned: ${item.of}`;
   return `${item.type}: ${JSON.stringify(item.data)}`;
 }
 
-const off: () => void = session.on("item", (item, { source, own, epoch }) => console.log(show(item), source, own, epoch));
+const off: () => void = session.on("item", (item, { source, own, epoch }) =>
+  console.log(show(item), source, own, epoch),
+);
 off();
-session.on("state", ({ state, attempt, retryInMs, code, reason }) => console.log(state, attempt, retryInMs, code, reason));
+session.on("state", ({ state, attempt, retryInMs, code, reason }) =>
+  console.log(state, attempt, retryInMs, code, reason),
+);
 session.on("joined", ({ room, epoch, seq, recovered }) => console.log(room, epoch, seq, recovered));
 session.on("reset", ({ reason }) => console.log(reason === "lost"));
 session.on("remove", ({ epoch, seqs, upTo, after }) => console.log(epoch, seqs?.length, upTo, after));
@@ -42,7 +47,8 @@ try {
   const { id, state, seq, epoch } = await session.send("hello", { mode: "top", color: 0xff0000, streamMs: 5 });
   console.log(id, state, seq, epoch);
 } catch (error) {
-  if (error instanceof DanmakuError && error.retryable) console.log(error.code, error.retryAfterMs, error.shown, error.seq);
+  if (error instanceof DanmakuError && error.retryable)
+    console.log(error.code, error.retryAfterMs, error.shown, error.seq);
 }
 session.react("like", 3);
 session.report(42, "spam");

@@ -13,7 +13,13 @@ const GZIP_BYTES_MAX = 12 * 1024;
 
 test("the package holds the module, its types, its description and its licence", () => {
   const [{ files }] = JSON.parse(execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: root, encoding: "utf8" }));
-  assert.deepEqual(files.map(({ path }) => path).sort(), ["LICENSE", "README.md", "danmaku.d.ts", "danmaku.js", "package.json"]);
+  assert.deepEqual(files.map(({ path }) => path).sort(), [
+    "LICENSE",
+    "README.md",
+    "danmaku.d.ts",
+    "danmaku.js",
+    "package.json",
+  ]);
 });
 
 test("the module is small on the wire, as it is", () => {
@@ -41,6 +47,9 @@ test("a program that uses everything passes the type checker, and each of its mi
   const tsc = fileURLToPath(import.meta.resolve("typescript/bin/tsc"));
   const options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"];
   // An expected mistake that is not found is a mistake to tsc.
-  const checked = spawnSync(process.execPath, [tsc, ...options, "test/types/usage.ts"], { cwd: root, encoding: "utf8" });
+  const checked = spawnSync(process.execPath, [tsc, ...options, "test/types/usage.ts"], {
+    cwd: root,
+    encoding: "utf8",
+  });
   assert.deepEqual([checked.status, checked.stdout], [0, ""]);
 });

@@ -34,12 +34,20 @@ test("of a range that is known only entries not shown yet are shown, and the cur
 test("a range beyond the cursor is a loss: nothing of it is shown, and the session comes back with since", async () => {
   const stage = await Stage.open();
   const first = stage.socket;
-  first.say(batch(44, 44, comment(44)));
+  first.say(batch(43, 43, comment(43)));
   assert.equal(first.closedWith, 1000);
   assert.equal(stage.session.state, "waiting");
   await stage.clock.pass(stage.last("state").retryInMs);
   assert.equal(stage.socket.query.since, "7-k2:41");
   assert.deepEqual(stage.shown(), []);
+});
+
+test("a position of an earlier session is presented at the first join", async () => {
+  const stage = await Stage.begin({ since: { epoch: "7-k2", seq: 0, more: 1 } });
+  assert.equal(stage.socket.query.since, "7-k2:0");
+  stage.join({ seq: 1, recovered: true });
+  stage.socket.say(batch(1, 1, comment(1)));
+  assert.deepEqual([stage.shown(), stage.events("reset"), stage.session.position.seq], [["c1"], [], 1]);
 });
 
 test("what an abandoned connection still says is not heard", async () => {
@@ -75,7 +83,10 @@ test("a join that was not recovered is told as lost exactly once", async () => {
 test("an epoch tells what to remove and is the epoch of what follows", async () => {
   const stage = await Stage.open();
   stage.socket.say(batch(42, 43, comment(42), comment(43)));
-  stage.socket.say({ epoch: { epoch: "8-k2", seq: 4193, prev: { epoch: "7-k2", seq: 42 } } }, batch(4194, 4194, comment(4194)));
+  stage.socket.say(
+    { epoch: { epoch: "8-k2", seq: 4193, prev: { epoch: "7-k2", seq: 42 } } },
+    batch(4194, 4194, comment(4194)),
+  );
   assert.deepEqual(stage.events("remove"), [[{ epoch: "7-k2", after: 42 }]]);
   assert.equal(stage.events("item").at(-1)[1].epoch, "8-k2");
   await stage.cut();
@@ -92,7 +103,11 @@ test("retract and clear are removals, and of no entry is anything shown twice", 
   stage.socket.say(batch(42, 44, ...entries), batch(42, 44, ...entries));
   assert.deepEqual(
     stage.events("remove").map(([what]) => what),
-    [{ epoch: "7-k2", seqs: [40] }, { epoch: "6-k2", seqs: [5] }, { epoch: "7-k2", upTo: 43 }],
+    [
+      { epoch: "7-k2", seqs: [40] },
+      { epoch: "6-k2", seqs: [5] },
+      { epoch: "7-k2", upTo: 43 },
+    ],
   );
   assert.deepEqual(stage.shown(), []);
 });
@@ -101,7 +116,7 @@ test("an entry that is much older than what is remembered is taken for known", a
   const stage = await Stage.open();
   const items = Array.from({ length: 5_000 }, (_, n) => comment(42 + n));
   stage.socket.say(batch(42, 5_041, ...items));
-  stage.socket.say(batch(42, 42, comment(42)), batch(5_000, 5_000, comment(5_000)));
+  for (let seq = 42; seq <= 5_041; seq += 1) stage.socket.say(batch(seq, seq, comment(seq)));
   assert.equal(stage.shown().length, 5_000);
 });
 
@@ -155,7 +170,9 @@ test("options that cannot be used are refused with the name, the value and what 
     [{ snapshot: "br" }, /snapshot is "br"/],
     [{ density: 0 }, /density is 0/],
     [{ since: { epoch: "e", seq: 2 ** 53 } }, /since/],
+    [{ since: { seq: 5 } }, /since/],
     [{ resendMs: -1 }, /resendMs is -1/],
+    [{ joinMs: "soon" }, /joinMs is "soon"/],
   ];
   for (const [options, words] of wrong) await assert.rejects(Stage.begin(options), words);
 });

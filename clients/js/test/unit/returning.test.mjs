@@ -18,7 +18,10 @@ test("the first address holds what was asked for and no more", async () => {
 
 test("in a page the server is where the page is from", async (t) => {
   t.after(() => delete globalThis.location);
-  for (const [protocol, expected] of [["http:", "ws://page.example:81/ws"], ["https:", "wss://page.example:81/ws"]]) {
+  for (const [protocol, expected] of [
+    ["http:", "ws://page.example:81/ws"],
+    ["https:", "wss://page.example:81/ws"],
+  ]) {
     globalThis.location = { protocol, host: "page.example:81" };
     const stage = await Stage.begin({ url: undefined });
     assert.equal(stage.socket.address.href, `${expected}?room=r1`);
@@ -26,7 +29,10 @@ test("in a page the server is where the page is from", async (t) => {
 });
 
 test("waiting times lie between 0 and a bound that doubles up to the cap", async () => {
-  for (const [random, bounds] of [[0, [0, 0, 0]], [1, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]]]) {
+  for (const [random, bounds] of [
+    [0, [0, 0, 0]],
+    [1, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]],
+  ]) {
     const stage = await Stage.begin();
     stage.random = random;
     for (const bound of bounds) {
@@ -111,7 +117,10 @@ test("reconnect is obeyed to the millisecond, and the connection is of use until
   assert.equal(stage.sockets.length, 1);
   await stage.clock.pass(1);
   assert.deepEqual([first.closedWith, stage.sockets.length, stage.socket.query.since], [1000, 2, "7-k2:42"]);
-  assert.equal(stage.events("state").some(([{ state }]) => state === "waiting"), false);
+  assert.equal(
+    stage.events("state").some(([{ state }]) => state === "waiting"),
+    false,
+  );
 });
 
 test("the time that reconnect names holds when the connection ends before", async () => {
@@ -263,6 +272,14 @@ test("with nobody to ask, a token reminder is the application's, which can hand 
   assert.equal(tokenOf(stage.socket), "later");
 });
 
+test("a token that is handed in during an attempt is the one of the next, at once", async () => {
+  const stage = await Stage.begin({ token: "first" });
+  await stage.session.auth("second");
+  assert.deepEqual(stage.sockets.map(tokenOf), ["first", "second"]);
+  stage.join();
+  assert.deepEqual([stage.session.state, stage.sent("auth")], ["open", []]);
+});
+
 test("a guest keeps its signed id over a return, and gives it up when the server does", async () => {
   const stage = await Stage.begin();
   assert.equal(tokenOf(stage.socket), undefined);
@@ -295,7 +312,14 @@ test("a closed session stays closed, whatever is asked of it", async () => {
 
 test("a session that is closed before it began never connects", async () => {
   const made = [];
-  const session = connect({ url: "ws://server.example/ws", WebSocket: class { constructor() { made.push(this); } } });
+  const session = connect({
+    url: "ws://server.example/ws",
+    WebSocket: class {
+      constructor() {
+        made.push(this);
+      }
+    },
+  });
   session.close();
   await settle();
   assert.deepEqual([session.state, made], ["closed", []]);

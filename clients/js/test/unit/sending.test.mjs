@@ -12,7 +12,10 @@ test("a comment is sent with what was given and nothing else, under an id of its
   await settle();
   const [one, two] = stage.sent("send");
   assert.deepEqual(Object.keys(one).sort(), ["id", "text"]);
-  assert.deepEqual({ ...two, id: 0 }, { id: 0, text: "two", mode: "top", color: 0, size: 36, streamMs: 0, traceparent: "00-…" });
+  assert.deepEqual(
+    { ...two, id: 0 },
+    { id: 0, text: "two", mode: "top", color: 0, size: 36, streamMs: 0, traceparent: "00-…" },
+  );
   assert.match(one.id, /^[0-9a-z]{10}-1$/);
   assert.equal(two.id, one.id.replace(/1$/, "2"));
 });
@@ -34,11 +37,14 @@ test("a promise is kept by the ack, with the epoch of its number", async () => {
   const sent = ["a", "b", "c"].map((id) => stage.send(id, { id }));
   stage.socket.say({ ack: { id: "a", seq: 42 } }, { ack: { id: "b", state: "folded", seq: 7, epoch: "6-k2" } });
   stage.socket.say({ ack: { id: "c", state: "held" } }, { ack: { id: "nobody", seq: 1 } });
-  assert.deepEqual((await Promise.all(sent.map(outcome))).map(({ value }) => value), [
-    { id: "a", state: "accepted", seq: 42, epoch: "7-k2" },
-    { id: "b", state: "folded", seq: 7, epoch: "6-k2" },
-    { id: "c", state: "held", seq: undefined, epoch: undefined },
-  ]);
+  assert.deepEqual(
+    (await Promise.all(sent.map(outcome))).map(({ value }) => value),
+    [
+      { id: "a", state: "accepted", seq: 42, epoch: "7-k2" },
+      { id: "b", state: "folded", seq: 7, epoch: "6-k2" },
+      { id: "c", state: "held", seq: undefined, epoch: undefined },
+    ],
+  );
 });
 
 test("a refusal has the server's code and says whether and when to try again", async () => {
@@ -48,9 +54,18 @@ test("a refusal has the server's code and says whether and when to try again", a
   stage.socket.say({ error: { id: "b", code: "not_stored", seq: 42, shown: true } });
   const [{ error: first }, { error: second }] = await Promise.all(sent.map(outcome));
   assert.ok(first instanceof DanmakuError && first instanceof Error);
-  assert.deepEqual({ ...first, message: first.message }, {
-    name: "DanmakuError", message: "Words.", code: "rate_limited", retryable: true, shown: false, retryAfterMs: 480, id: "a",
-  });
+  assert.deepEqual(
+    { ...first, message: first.message },
+    {
+      name: "DanmakuError",
+      message: "Words.",
+      code: "rate_limited",
+      retryable: true,
+      shown: false,
+      retryAfterMs: 480,
+      id: "a",
+    },
+  );
   assert.deepEqual([second.code, second.retryable, second.shown, second.seq], ["not_stored", false, true, 42]);
   await stage.clock.pass(60_000);
   assert.equal(stage.sent("send").length, 2);
@@ -144,7 +159,10 @@ test("a long queue goes out at the pace of its answers and is bounded", async ()
   assert.equal(stage.sent("send").length, 16);
   for (let n = 0; n < 256; n += 1) stage.socket.say({ ack: { id: `i${n}`, seq: 42 + n } });
   for (const one of sent.slice(0, 256)) assert.equal((await outcome(one)).value.state, "accepted");
-  assert.deepEqual(stage.sent("send").map(({ id }) => id), Array.from({ length: 256 }, (_, n) => `i${n}`));
+  assert.deepEqual(
+    stage.sent("send").map(({ id }) => id),
+    Array.from({ length: 256 }, (_, n) => `i${n}`),
+  );
   assert.deepEqual(await outcome(stage.send("next")), "pending");
 });
 
@@ -156,7 +174,10 @@ test("an id that waits for its answer cannot be taken a second time, and can aft
   assert.equal((await outcome(first)).error.code, "rate_limited");
   stage.send("x", { id: "a" });
   await settle();
-  assert.deepEqual(stage.sent("send").map(({ text }) => text), ["x", "x"]);
+  assert.deepEqual(
+    stage.sent("send").map(({ text }) => text),
+    ["x", "x"],
+  );
 });
 
 test("half a character is replaced, since it would end the connection; whole ones are untouched", async () => {
@@ -241,11 +262,17 @@ test("reactions are added up and sent a few times a second, 20 in one message, n
   for (let n = 0; n < 40; n += 1) stage.session.react(`kind-${n}`, 2);
   assert.deepEqual(stage.sent("react"), []);
   await stage.clock.pass(300);
-  assert.deepEqual(stage.sent("react").slice(0, 2), [{ kind: "like", count: 20 }, { kind: "kind-0", count: 2 }]);
+  assert.deepEqual(stage.sent("react").slice(0, 2), [
+    { kind: "like", count: 20 },
+    { kind: "kind-0", count: 2 },
+  ]);
   assert.equal(stage.sent("react").length, 16);
   await stage.clock.pass(10_000);
   const likes = stage.sent("react").filter(({ kind }) => kind === "like");
-  assert.equal(likes.reduce((sum, { count }) => sum + count, 0), 200);
+  assert.equal(
+    likes.reduce((sum, { count }) => sum + count, 0),
+    200,
+  );
 });
 
 test("a ping gives the round trip; without an answer or a connection it fails", async () => {

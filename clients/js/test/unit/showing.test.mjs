@@ -59,7 +59,10 @@ test("a hidden tab pauses and a visible one goes on, unless the caller pauses to
 test("a snapshot after a pause replaces what is shown and is the new place", async () => {
   const stage = await Stage.open();
   stage.socket.say({ snapshot: { epoch: "7-k2", seq: 900, items: [comment(900)] } }, batch(901, 901, comment(901)));
-  assert.deepEqual(stage.told.map(([name]) => name), ["reset", "item", "item"]);
+  assert.deepEqual(
+    stage.told.map(([name]) => name),
+    ["reset", "item", "item"],
+  );
   assert.deepEqual(stage.session.position, { epoch: "7-k2", seq: 901 });
 });
 
