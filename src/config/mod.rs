@@ -116,6 +116,10 @@ pub struct Config {
     pub frames: decoder::Limits,
     /// Inflated bytes a connection may cause in a second.
     pub inflated_bytes_per_s: u64,
+    /// Messages and control frames a connection may send in a second.
+    pub frames_per_s: u32,
+    /// Bytes it may send in a second.
+    pub bytes_per_s: u64,
     /// From how many members on a room's sessions stay on the worker that accepted them.
     pub spread_members: u32,
     /// How long an empty room's replica stays, microseconds.
@@ -220,6 +224,8 @@ impl Config {
                 stash_bytes_max: STASH_BYTES_MAX,
             },
             inflated_bytes_per_s: websocket.inflated_bytes_per_s.0,
+            frames_per_s: websocket.frames_per_s,
+            bytes_per_s: websocket.bytes_per_s.0,
             spread_members: rooms.spread_members,
             linger_us: rooms.linger.us(),
             tick_max_us: flush.max_tick.us(),

@@ -129,6 +129,10 @@ section! {
         fragments_max: usize = 64 => 1 to 65_536,
         /// Inflated bytes a connection may cause in a second.
         inflated_bytes_per_s: Size = Size(1 << 20) => "64KiB" to "1GiB",
+        /// Messages and control frames a connection may send in a second; above it is closed with 1008.
+        frames_per_s: u32 = 500 => 10 to 100_000_000,
+        /// Bytes a connection may send in a second; above it is closed with 1008.
+        bytes_per_s: Size = Size(1 << 20) => "16KiB" to "1GiB",
         /// Silence after which a peer is asked whether it is there.
         ping_after: Duration = Duration::of_ms(25_000) => "1s" to "1h",
         /// How long it may take to answer.

@@ -116,6 +116,8 @@ cells! {
     mailbox_taken: Counter,
     /// Messages waiting in the mailbox, all lanes.
     mailbox_depth: Gauge,
+    /// Connections closed for sending more in a second than they may.
+    floods: Counter,
     /// Requests refused by a full mailbox.
     mailbox_refused: Counter,
     /// Must-arrive messages waiting for another worker's full ring.

@@ -15,7 +15,7 @@ use danmaku_wire::websocket::frame::{self, Opcode};
 use rustix::io::Errno;
 
 use super::membership::Move;
-use super::session::{Flags, NOWHERE};
+use super::session::{Flags, NOWHERE, Spent};
 use super::{Codec, READ_BUFFER, Worker};
 
 /// A session whose outbox holds more than this is not read until it is flushed.
@@ -86,6 +86,13 @@ impl Worker {
             hot.flags.clear(Flags::PINGED);
             self.cells.bytes_received.add(n as u64);
             taken += n;
+            let spent = self.spent(slot);
+            spent.bytes = spent.bytes.saturating_add(n as u32);
+            if u64::from(spent.bytes) > self.config.bytes_per_s {
+                codec.buffer = buffer;
+                self.cells.floods.add(1);
+                return self.end(slot, DisconnectCode::Policy);
+            }
             let flow = self.input(slot, &mut buffer[..n], codec);
             codec.buffer = buffer;
             if self.slab.live(session).is_none() || matches!(flow, Flow::Pause) {
@@ -140,12 +147,20 @@ impl Worker {
             match decoder.next(&mut input, &mut codec.inflater, &config.frames) {
                 Ok(None) => break Flow::Go,
                 Ok(Some(event)) => {
+                    let spent = self.spent(slot);
+                    spent.frames = spent.frames.saturating_add(1);
+                    if spent.frames > config.frames_per_s {
+                        self.cells.floods.add(1);
+                        self.end(slot, DisconnectCode::Policy);
+                        break Flow::Stop;
+                    }
                     let flow = self.event(slot, event, &codec.arena);
                     codec.arena.reset();
                     if !matches!(flow, Flow::Go) {
                         break flow;
                     }
                     if codec.inflater.inflated_bytes() - inflated_before > budget {
+                        self.cells.floods.add(1);
                         self.end(slot, DisconnectCode::Policy);
                         break Flow::Stop;
                     }
@@ -183,18 +198,23 @@ impl Worker {
 
     /// Inflated bytes that the session may still cause in this second.
     fn inflate_budget(&mut self, slot: u32) -> u64 {
-        let (since, sum) = self.slab.cold(slot).inflated;
-        let spent = if since == self.second { sum.into() } else { 0 };
+        let spent = self.spent(slot).inflated.into();
         self.config.inflated_bytes_per_s.saturating_sub(spent)
     }
 
-    fn spend_inflated(&mut self, slot: u32, bytes: u64) {
+    /// What came in during this second so far.
+    fn spent(&mut self, slot: u32) -> &mut Spent {
         let second = self.second;
-        let (since, sum) = &mut self.slab.cold(slot).inflated;
-        if *since != second {
-            (*since, *sum) = (second, 0);
+        let spent = &mut self.slab.cold(slot).spent;
+        if spent.second != second {
+            *spent = Spent { second, ..Spent::default() };
         }
-        *sum = sum.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        spent
+    }
+
+    fn spend_inflated(&mut self, slot: u32, bytes: u64) {
+        let spent = self.spent(slot);
+        spent.inflated = spent.inflated.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// The outbox has room again: what was kept is looked at, then the socket.
@@ -275,7 +295,7 @@ impl Worker {
         let text = error.to_string();
         let message = ErrorMessage { message: &text, ..ErrorMessage::new(id, ErrorCode::BadRequest) };
         self.cells.refuse(ErrorCode::BadRequest);
-        self.tell(slot, &ServerMessage::Error(message));
+        self.tell_error(slot, &message);
     }
 
     /// Refuses a command with nothing but a code.

@@ -117,14 +117,27 @@ pub struct Cold {
     /// Publishes whose fate is not known yet: while there are any, the session stays on this worker,
     /// where the answers come.
     pub unanswered: u32,
-    /// The second in which input was last inflated, and the bytes of that second.
-    pub inflated: (u32, u32),
+    /// What came in during the newest second with any input.
+    pub spent: Spent,
     /// What it was told of refused commands in the newest second with any.
     pub errors: Errors,
     /// How messages are written.
     pub encoding: Encoding,
     /// How much of the room.
     pub tier: Tier,
+}
+
+/// Input of one second, held against the connection's bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// The second.
+    pub second: u32,
+    /// Bytes read.
+    pub bytes: u32,
+    /// Messages and control frames.
+    pub frames: u32,
+    /// Bytes that messages had when inflated.
+    pub inflated: u32,
 }
 
 /// Error replies of one second: a flood of bad commands must not become a flood of answers.
@@ -147,7 +160,7 @@ impl Default for Cold {
             guest: 0,
             blocked_us: 0,
             unanswered: 0,
-            inflated: (0, 0),
+            spent: Spent::default(),
             errors: Errors::default(),
             encoding: Encoding::Json,
             tier: Tier::Standard,
