@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use support::{Scratch, Server};
+use support::{Scratch, Server, until};
 use tokio_tungstenite::tungstenite::Message;
 
 /// What `serve` says about a configuration it cannot use, and the exit code.
@@ -183,7 +183,7 @@ async fn a_lame_duck_serves_on_with_readiness_red() {
     let env = [("DANMAKU__DRAIN__LAME_DUCK", "1h"), ("DANMAKU__DRAIN__WINDOW", "1h")];
     let mut server = Server::start_with(&[], &env);
     server.terminate();
-    while server.get("/readyz").0 != 503 {}
+    until("readiness is red", || server.get("/readyz").0 == 503);
     let mut socket = joined(&server, "a").await;
     assert_eq!(fate(&mut socket, 1, "hello").await, None);
     server.terminate();
@@ -228,11 +228,13 @@ async fn a_hangup_reloads_what_can_change_and_tells_what_cannot() {
         "{open}text_chars_max = 5\n[server]\nrooms_max = 7\ndata_dir = \"elsewhere\"\n[websocket]\ndeflate_level = 2\n\
          [[rooms]]\nmatch = \"shop-*\"\ntext_chars_max = 200\n"
     ));
-    let mut id = 1;
+    let (mut id, start) = (1, std::time::Instant::now());
+    let in_time = || assert!(start.elapsed() < Duration::from_secs(60), "not reloaded within 60 s");
     while fate(&mut lobby, id, "six777").await.as_deref() != Some("text_too_long")
         || !server.log().contains("configuration reloaded")
     {
         id += 1;
+        in_time();
     }
     assert_eq!(fate(&mut shop, 1, &"x".repeat(150)).await, None);
     let log = server.log();
@@ -250,9 +252,11 @@ async fn a_hangup_reloads_what_can_change_and_tells_what_cannot() {
     reload("[limits]\ntext_chars_max = \"many\"\n");
     while !server.log().contains("the configuration was not reloaded") {
         assert!(fate(&mut lobby, id + 1, "six777").await.is_some(), "the bound before it stays");
+        in_time();
     }
     reload(open);
     while fate(&mut lobby, id + 2, "six777").await.is_some() {
         id += 1;
+        in_time();
     }
 }

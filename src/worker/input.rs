@@ -88,7 +88,8 @@ impl Worker {
             taken += n;
             let spent = self.spent(slot);
             spent.bytes = spent.bytes.saturating_add(n as u32);
-            if u64::from(spent.bytes) > self.config.bytes_per_s {
+            let flood = u64::from(spent.bytes) > self.config.bytes_per_s;
+            if flood && !self.slab.hot(slot).flags.any(Flags::CLOSING) {
                 codec.buffer = buffer;
                 self.cells.floods.add(1);
                 return self.end(slot, DisconnectCode::Policy);

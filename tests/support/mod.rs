@@ -6,6 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Looks again and again until something is so; a test that waits in vain fails.
+#[allow(dead_code, reason = "not every test waits for the server's state")]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(30), "{what}: not within 30 s");
+    }
+}
+
 /// A directory of one test's own, gone with it.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
