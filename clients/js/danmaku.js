@@ -502,7 +502,6 @@ class Session {
     this.#cursor = cursor;
     this.#presented = false;
     this.#resetReason = null;
-    this.#backlogTo = 0;
   }
 
   // ---- The connection
@@ -515,7 +514,7 @@ class Session {
     this.#enter("connecting");
     try {
       const token = await this.#askToken();
-      if (number !== this.#number || this.state !== "connecting") return;
+      if (number !== this.#number) return;
       if (this.#deadToken !== null && token === this.#deadToken) {
         return this.#end({ code: TOKEN_EXPIRED, reason: "the token ran out, and there is no other" });
       }
@@ -523,7 +522,7 @@ class Session {
       this.#deadToken = null;
       this.#dial(number);
     } catch (error) {
-      if (number === this.#number && this.state === "connecting") this.#lost({ reason: error.message });
+      if (number === this.#number) this.#lost({ reason: error.message });
     }
   }
 

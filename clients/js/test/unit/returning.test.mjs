@@ -293,8 +293,9 @@ test("a guest keeps its signed id over a return, and gives it up when the server
   assert.equal(tokenOf(later.socket), "g7.c2ln");
 });
 
-test("a closed session stays closed, whatever is asked of it", async () => {
+test("a closed session tells what waits, and stays closed whatever is asked of it", async () => {
   const stage = await Stage.open();
+  const waiting = [stage.send("unanswered"), stage.ping()];
   stage.session.close();
   stage.session.close();
   assert.equal(stage.socket.closedWith, 1000);
@@ -306,7 +307,9 @@ test("a closed session stays closed, whatever is asked of it", async () => {
   for (const asked of [stage.send("late"), stage.ping()]) {
     assert.ok((await outcome(asked)).error instanceof DanmakuError);
   }
-  await stage.clock.pass(1e6);
+  assert.equal((await outcome(waiting[0])).error.code, "closed");
+  assert.equal((await outcome(waiting[1])).error.code, "no_answer");
+  assert.equal(stage.clock.waiting, 0);
   assert.equal(stage.sockets.length, 1);
 });
 

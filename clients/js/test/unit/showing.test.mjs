@@ -151,14 +151,15 @@ test("comments ahead of the player's clock are held until it gets there; others 
   assert.equal(stage.session.position.seq, 46);
 });
 
-test("a player that is moved ahead gets what is due, in the stream's order", async () => {
+test("a player that is moved ahead gets what is due, in the stream's order, then in the room's", async () => {
   const stage = await Stage.open();
   let playerMs = 0;
   stage.session.align({ clock: () => playerMs });
-  stage.socket.say(batch(42, 44, ...[3_000, 1_000, 2_000].map((streamMs, n) => comment(42 + n, { streamMs }))));
+  const times = [3_000, 1_000, 2_000, 1_000, 3_000];
+  stage.socket.say(batch(42, 46, ...times.map((streamMs, n) => comment(42 + n, { streamMs }))));
   playerMs = 1e6;
   await stage.clock.pass(250);
-  assert.deepEqual(stage.shown(), ["c43", "c44", "c42"]);
+  assert.deepEqual(stage.shown(), ["c43", "c45", "c44", "c42", "c46"]);
 });
 
 test("what is held is bounded: the earliest gives way", async () => {
