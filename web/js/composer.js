@@ -46,6 +46,8 @@ function fillSwatches(box, color) {
 export function startComposer({ form, field, counter, notice: noticeBox, panel, swatches, ink, send }) {
   const style = checkedStyle(kept(KEY, (value) => typeof value === "object"));
   const notice = new Notice(noticeBox, (lost) => {
+    // What is being typed changes places with it.
+    if (field.value.trim() !== "") notice.offer(field.value);
     field.value = lost;
     field.focus();
     counted();
@@ -67,10 +69,11 @@ export function startComposer({ form, field, counter, notice: noticeBox, panel, 
       else if (noticeBox.dataset.kind === "note") notice.clear();
     } catch (error) {
       clearTimeout(slow);
-      const taken = error.shown === true;
-      const room = field.value === "" && !taken;
-      if (room) field.value = said;
-      notice.say({ error, lost: room || taken ? undefined : said });
+      notice.say({ error });
+      // Viewers saw it all the same: nothing is to be sent again.
+      if (error.shown) return;
+      if (field.value === "") field.value = said;
+      else if (field.value !== said) notice.offer(said);
       counted();
     }
   };

@@ -40,6 +40,8 @@ export class Status {
       this.#online = online;
       this.#show();
     });
+    // A loss that is told of later takes the good news back; the list says what is missing.
+    session.on("gap", () => this.#banner?.key === "banner_back" && this.say(null));
     session.on("reset", ({ reason }) => {
       if (reason === "lost") this.say({ key: "banner_lost", kind: "warning" });
     });

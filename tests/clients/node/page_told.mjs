@@ -33,7 +33,12 @@ async function moderationShows(browser, server) {
   await viewer.sees("comment 4");
   await viewer.flies(4);
   equal(await page.locator(".role.vip").count(), 1, "marks of a VIP");
-  say({ batch: { from: 5, to: 7, items: [{ seq: 5, type: "fold", of: 4, count: 128, at: 1 }, { seq: 6, type: "pin", of: 2, at: 1 }, { seq: 7, type: "gift", user: USER, data: { gift: "rose", count: 9 }, at: 1 }] } });
+  const events = [
+    { seq: 5, type: "fold", of: 4, count: 128, at: 1 },
+    { seq: 6, type: "pin", of: 2, at: 1 },
+    { seq: 7, type: "gift", user: USER, data: { gift: "rose", count: 9 }, at: 1 },
+  ];
+  say({ batch: { from: 5, to: 7, items: events } });
   await page.locator("#comments .event", { hasText: "Ann sent rose × 9" }).waitFor();
   equal(await page.locator("#comments .times").textContent(), "×128", "fold");
   equal(await page.locator("#pinned").textContent(), "Pinned: comment 2", "pin");
@@ -100,6 +105,10 @@ async function aRefusalKeepsTheTextAndCountsDown(browser, server) {
   equal(await page.inputValue("#text"), "the next one", "what is being typed stays");
   await page.click("#notice-restore");
   equal(await page.inputValue("#text"), "never answered", "the text comes back when asked for");
+  equal(await notice.textContent(), "Not sent: “the next one”.", "what was being typed is offered in its place");
+  await page.fill("#text", "");
+  await page.click("#notice-restore");
+  equal(await page.inputValue("#text"), "the next one", "and comes back too");
   await viewer.say("fine");
   await page.locator("#notice").waitFor({ state: "hidden" });
   await viewer.close();
