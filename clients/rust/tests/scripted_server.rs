@@ -148,3 +148,38 @@ async fn a_session_that_nobody_holds_ends() {
     let Some(Ok(Message::Close(Some(frame)))) = server.next().await else { panic!("no close") };
     assert_eq!(u16::from(frame.code), 1000);
 }
+
+/// An encrypted address begins with a TLS handshake.
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn an_encrypted_address_is_spoken_to_in_tls() {
+    use tokio::io::AsyncReadExt;
+    /// The type of a handshake's record (RFC 8446, section 5.1).
+    const HANDSHAKE: u8 = 22;
+    let (listener, mut options) = listen().await;
+    options.url = options.url.replace("ws://127.0.0.1", "wss://localhost");
+    let (_room, _events) = Client::connect(options).expect("good options");
+    let (mut socket, _) = listener.accept().await.expect("a connection");
+    assert_eq!(socket.read_u8().await.expect("a byte"), HANDSHAKE);
+}
+
+/// Without the feature an encrypted address is refused at once, and says what is missing.
+#[cfg(not(feature = "tls"))]
+#[test]
+fn an_encrypted_address_needs_the_feature() {
+    let refused = Client::connect(Options::new("wss://live.example/ws", "r1")).expect_err("no TLS");
+    assert!(refused.to_string().contains("`tls`"), "{refused}");
+}
+
+/// Options that cannot be used are named with what would be right.
+#[test]
+fn bad_options_are_named() {
+    for (url, room, words) in [
+        ("http://a/ws", "r1", ["http://a/ws", "ws://"]),
+        ("ws://", "r1", ["ws://", "address"]),
+        ("ws://a/ws", "no room", ["no room", "1 to 64"]),
+    ] {
+        let refused = Client::connect(Options::new(url, room)).expect_err("bad options").to_string();
+        assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    }
+}
