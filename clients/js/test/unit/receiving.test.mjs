@@ -80,6 +80,19 @@ test("a join that was not recovered is told as lost exactly once", async () => {
   assert.deepEqual(stage.events("reset").length, 1);
 });
 
+test("without snapshots a first join replaces nothing, a move does, and a loss is told", async () => {
+  const stage = await Stage.begin({ snapshot: "none" });
+  stage.join({ snapshot: null });
+  assert.deepEqual([stage.events("reset"), stage.session.position], [[], { epoch: "7-k2", seq: 41 }]);
+  stage.session.join("r2");
+  stage.join({ snapshot: null, epoch: "e2", seq: 5 });
+  await stage.cut();
+  stage.join({ snapshot: null, epoch: "e3", seq: 6 });
+  assert.deepEqual(stage.events("reset"), [[{ reason: "snapshot" }], [{ reason: "lost" }]]);
+  await stage.resume({ epoch: "e3", seq: 6 });
+  assert.deepEqual([stage.events("reset").length, stage.session.position], [2, { epoch: "e3", seq: 6 }]);
+});
+
 test("an epoch tells what to remove and is the epoch of what follows", async () => {
   const stage = await Stage.open();
   stage.socket.say(batch(42, 43, comment(42), comment(43)));
@@ -175,4 +188,13 @@ test("options that cannot be used are refused with the name, the value and what 
     [{ joinMs: "soon" }, /joinMs is "soon"/],
   ];
   for (const [options, words] of wrong) await assert.rejects(Stage.begin(options), words);
+});
+
+test("a session closed in the middle of a message that cannot be read stays closed", async (t) => {
+  t.mock.method(console, "error", () => {});
+  const stage = await Stage.open();
+  stage.session.on("room", () => stage.session.close());
+  stage.socket.say('{"room":{},"batch":{"from":43,"to":43,"items":5}}', '{"gap":null}');
+  assert.equal(stage.session.state, "closed");
+  assert.equal(stage.clock.waiting, 0);
 });
