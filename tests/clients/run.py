@@ -18,10 +18,14 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = HERE / "python"
 NODE = HERE / "node"
+ROOT = HERE.parent.parent
+JS_CLIENT = ROOT / "clients" / "js"
 SUITE_SECONDS_MAX = 900
 # Automake's convention.
 EXIT_SKIPPED = 77
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+# How node's test runner counts.
+TAP_COUNTS = re.compile(r"^# pass (\d+)\n# fail (\d+)$", re.MULTILINE)
 
 
 class Missing(Exception):
@@ -31,8 +35,9 @@ class Missing(Exception):
 class Kitchen:
     """Prepares, once each, what the suites need."""
 
-    def __init__(self, cache):
+    def __init__(self, cache, rust):
         self.cache = cache
+        self.rust = rust
         self.ready = {}
 
     def need(self, name):
@@ -61,16 +66,17 @@ class Kitchen:
 
     def node(self):
         """The node program, with the packages of the lock file beside the tests."""
-        for program in ("node", "npm"):
-            if not shutil.which(program):
-                raise Missing(f"the program {program}")
-        # npm notes here what it installed; older than the lock file means another lock file.
-        noted, lock = NODE / "node_modules" / ".package-lock.json", NODE / "package-lock.json"
-        if not (noted.exists() and noted.stat().st_mtime >= lock.stat().st_mtime):
-            # Scripts of packages would fetch browsers; none is needed.
-            ci = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(NODE)]
-            install(ci, "from npm: the packages of tests/clients/node/package-lock.json")
-        return "node"
+        return npm_packages(NODE)
+
+    def js_client(self):
+        """The node program, with the packages that the JavaScript client's tests need."""
+        return npm_packages(JS_CLIENT)
+
+    def rust_driver(self):
+        """The Rust client's driver of the conformance script."""
+        if not (self.rust and self.rust.is_file()):
+            raise Missing("the driver: `cargo build -p danmaku-client --example conformance_driver`, then --rust-driver")
+        return str(self.rust.resolve())
 
     def chromium(self):
         """The browser."""
@@ -90,6 +96,44 @@ def install(command, what):
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
         raise Missing(f"{what} ({said})")
+
+
+def npm_packages(folder):
+    """The node program, with the packages of a folder's lock file installed there."""
+    for program in ("node", "npm"):
+        if not shutil.which(program):
+            raise Missing(f"the program {program}")
+    # npm notes here what it installed; older than the lock file means another lock file.
+    noted, lock = folder / "node_modules" / ".package-lock.json", folder / "package-lock.json"
+    if not (noted.exists() and noted.stat().st_mtime >= lock.stat().st_mtime):
+        # Scripts of packages would fetch browsers; none is needed.
+        ci = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        install(ci, f"from npm: the packages of {folder.relative_to(ROOT)}/package-lock.json")
+    return "node"
+
+
+def node_tests(kitchen, folder):
+    """What node's own test runner finds in a folder of the JavaScript client."""
+    files = sorted(map(str, (JS_CLIENT / "test" / folder).glob("*.test.mjs")))
+    return [kitchen.need("js_client"), "--test", "--test-reporter=tap", *files]
+
+
+def js_server_suite(kitchen, server):
+    os.environ["CHROMIUM"] = kitchen.need("chromium")
+    command = node_tests(kitchen, "server")
+    return [kitchen.need("python"), str(PYTHON / "with_server.py"), "--server", server, "--", *command]
+
+
+def conformance(driver):
+    def suite(kitchen, _server):
+        script = ROOT / "clients" / "conformance" / "run.py"
+        return [kitchen.need("python"), str(script), "--driver", driver(kitchen)]
+
+    return suite
+
+
+def js_driver(kitchen):
+    return f"{kitchen.need('js_client')} {JS_CLIENT / 'test' / 'driver.mjs'}"
 
 
 def python_suite(file):
@@ -115,6 +159,10 @@ SUITES = {
     "node": node_suite("test_native.mjs"),
     "browser": browser_suite("test_browser.mjs"),
     "page": browser_suite("page_test.mjs"),
+    "js-client": lambda kitchen, _server: node_tests(kitchen, "unit"),
+    "js-client-server": js_server_suite,
+    "conformance-js": conformance(js_driver),
+    "conformance-rust": conformance(lambda kitchen: kitchen.need("rust_driver")),
 }
 
 
@@ -132,7 +180,7 @@ def run(name, command):
         printed, _ = process.communicate()
         printed += f"\nnot done within {SUITE_SECONDS_MAX} s\n"
     sys.stdout.write(printed)
-    counted = COUNTS.findall(printed)
+    counted = COUNTS.findall(printed) or TAP_COUNTS.findall(printed)
     passed, failed = map(int, counted[-1]) if counted else (0, 0)
     if process.returncode and not failed:
         print(f"FAIL {name}: ended with {process.returncode}")
@@ -142,9 +190,10 @@ def run(name, command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    root = HERE.parent.parent
-    parser.add_argument("--server", default=root / "target/release/danmaku", type=pathlib.Path)
-    parser.add_argument("--cache", default=root / "target/clients", type=pathlib.Path)
+    parser.add_argument("--server", default=ROOT / "target/release/danmaku", type=pathlib.Path)
+    parser.add_argument("--cache", default=ROOT / "target/clients", type=pathlib.Path)
+    driver = ROOT / "target/debug/examples/conformance_driver"
+    parser.add_argument("--rust-driver", default=driver, type=pathlib.Path)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
     arguments = parser.parse_args()
     unknown = [name for name in arguments.suites if name not in SUITES]
@@ -152,7 +201,7 @@ def main():
         parser.error(f"there is no suite {unknown[0]!r}")
     if not arguments.server.is_file():
         parser.error(f"{arguments.server} is not there: build it with `cargo build --release`")
-    kitchen = Kitchen(arguments.cache.resolve())
+    kitchen = Kitchen(arguments.cache.resolve(), arguments.rust_driver)
     # A suite is over when its cases are: nobody is left to be sent away slowly.
     os.environ["DANMAKU__DRAIN__WINDOW"] = "0s"
     passed = failed = skipped = 0

@@ -104,8 +104,11 @@ fn clients(repository: &Repository) -> Result<Outcome, StepError> {
         println!("{why}");
     }
     let server = release(repository, &["--bin", "danmaku"], Path::new("danmaku"))?;
+    let driver = ["build", "--locked", "-p", "danmaku-client", "--example", "conformance_driver"];
+    process::run(process::cargo(&repository.root).args(driver))?;
     let mut command = python(repository, "tests/clients/run.py");
     command.arg("--server").arg(server).arg("--cache").arg(repository.target.join("clients"));
+    command.arg("--rust-driver").arg(repository.target.join("debug/examples/conformance_driver"));
     script(&mut command)
 }
 
