@@ -172,7 +172,8 @@ fn fuzz_replay(repository: &Repository) -> Result<Outcome, StepError> {
 }
 
 fn bench_build(repository: &Repository) -> Result<Outcome, StepError> {
-    passed(process::cargo(&repository.root).args(["bench", "--workspace", "--locked", "--no-run"]))
+    // Unoptimized: what is checked is that they compile, and their optimized form takes minutes to link.
+    passed(process::cargo(&repository.root).args(["build", "--workspace", "--locked", "--benches"]))
 }
 
 fn passed(command: &mut Command) -> Result<Outcome, StepError> {

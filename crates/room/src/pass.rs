@@ -5,7 +5,7 @@
 //! smoothed CPU cost of a pass, ρ = λ·P is the share of a core that passes at once would take. Up to a
 //! whole core every request runs at once: those that come during a pass ride the next one, so a core
 //! that is just full merges by itself and nothing queues up. From 1.2 on passes start at most every
-//! P / 0.5, which holds them at half a core, up to a tick of 100 ms and, where even that is not enough,
+//! P / 0.4, which holds them below half a core, up to a tick of 100 ms and, where even that is not enough,
 //! up to the configured longest tick. Between the two the mode stays as it was, and it stays at least a
 //! second. (Why not sooner: `docs/decisions/0003-pass-law.md`.)
 
@@ -14,7 +14,7 @@ const SHARE_IMMEDIATE: f64 = 1.0;
 /// From this share on passes are spaced.
 const SHARE_COALESCE: f64 = 1.2;
 /// The share that spaced passes take.
-const SHARE_TARGET: f64 = 0.5;
+const SHARE_TARGET: f64 = 0.4;
 /// The share that they may take before the tick grows beyond what viewers do not notice.
 const SHARE_BEARABLE: f64 = 0.65;
 /// The tick that viewers do not notice, microseconds.
@@ -144,7 +144,7 @@ mod tests {
     fn passes_run_at_once_when_cheap_and_are_spaced_when_dear() {
         for (per_s, cost_us, tick) in [
             (20, 26_000.0, 0),
-            (100, 26_000.0, 52_000),
+            (100, 26_000.0, 65_000),
             (20, 50_000.0, 0),
             (20, 63_000.0, 100_000),
             (20, 104_000.0, 160_000),
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_room_over_several_workers_is_spaced_by_its_whole_cost() {
         for (cost_us, here, all, tick) in
-            [(13_000.0, 2_000, 4_000, 52_000), (26_000.0, 4_000, 40_000, 100_000), (13_000.0, 0, 0, 26_000)]
+            [(13_000.0, 2_000, 4_000, 65_000), (26_000.0, 4_000, 40_000, 100_000), (13_000.0, 0, 0, 32_500)]
         {
             let mut law = run(200, cost_us, 10);
             law.set_members(here, all);
