@@ -85,7 +85,7 @@ impl Socket {
                     && let Self::Open(mut stream) = std::mem::replace(self, Self::None)
                 {
                     // Lets the answer to the server's close go out, and keeps nobody waiting for it.
-                    tokio::spawn(async move { timeout(CLOSE_WITHIN, stream.close(None)).await });
+                    tokio::spawn(async move { timeout(CLOSE_WITHIN, stream.as_mut().close(None)).await });
                 }
                 news
             }
@@ -108,7 +108,7 @@ impl Socket {
     pub(super) async fn close(&mut self, code: u16) {
         if let Self::Open(stream) = self {
             let frame = CloseFrame { code: CloseCode::from(code), reason: Utf8Bytes::default() };
-            let _ = timeout(CLOSE_WITHIN, stream.close(Some(frame))).await;
+            let _ = timeout(CLOSE_WITHIN, stream.as_mut().close(Some(frame))).await;
         }
         *self = Self::None;
     }
