@@ -4,8 +4,9 @@
 //! Knows neither time nor wake-ups. The shape is Vyukov's bounded queue (1024cores.net, "Bounded MPMC
 //! queue") with one consumer and with *turns* in place of his sequences: the turn of a slot is twice the
 //! number of laps for which it has been free, plus one while it holds an item. A fresh ring is then all
-//! zeroes, so that a ring of megabytes costs no memory until it fills (where the allocator gets zeroed
-//! pages from the system and aligns them without touching them, as jemalloc does).
+//! zeroes, so that a ring of megabytes costs no memory until it fills, where the allocator gets zeroed
+//! pages from the system and aligns them without touching them (jemalloc does; glibc clears aligned
+//! memory itself, so that there the 4 MiB of a worker's rings are touched at once).
 //!
 //! # Invariants
 //! 1. A position is claimed by one producer: the one whose compare-exchange moved `tail` past it.
