@@ -267,8 +267,7 @@ class Outbox {
   }
 
   // Gives the messages that are to go now, and rejects what has waited too long.
-  due(room) {
-    const now = this.#options.now();
+  due(room, now) {
     const messages = [];
     let flying = 0;
     for (const one of this.#waiting.values()) flying += one.readyAt === Infinity ? 1 : 0;
@@ -286,8 +285,7 @@ class Outbox {
   }
 
   // When `due` has something to do next; what could go now waits for a connection, not for time.
-  get nextAt() {
-    const now = this.#options.now();
+  nextAt(now) {
     let next = Infinity;
     for (const { readyAt, deadline } of this.#waiting.values()) {
       next = Math.min(next, deadline, readyAt > now ? readyAt : Infinity);
@@ -658,8 +656,10 @@ class Session {
 
   #pump() {
     const joined = this.state === "open" && !this.#joins;
-    for (const message of this.#outbox.due(joined ? this.room : null)) this.#transmit(message);
-    const { nextAt } = this.#outbox;
+    // One moment for both: what becomes ready between two looks at the clock would be neither due nor waited for.
+    const now = this.#options.now();
+    for (const message of this.#outbox.due(joined ? this.room : null, now)) this.#transmit(message);
+    const nextAt = this.#outbox.nextAt(now);
     this.#timer("outbox", nextAt - this.#options.now(), nextAt < Infinity && (() => this.#pump()));
   }
 

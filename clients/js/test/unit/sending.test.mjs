@@ -123,6 +123,17 @@ test("what says nothing about the comment is tried again when the server says, a
   }
 });
 
+test("what becomes ready between two looks at the clock is not forgotten", async () => {
+  for (let retryAfterMs = 1; retryAfterMs <= 12; retryAfterMs += 1) {
+    const stage = await Stage.open({ silenceMs: 1e6 });
+    stage.send("x", { id: "a" });
+    stage.clock.restless = true;
+    stage.socket.say({ error: { id: "a", code: "not_owner", retryAfterMs } });
+    await stage.clock.pass(1_000);
+    assert.equal(stage.sent("send").length, 2, `after ${retryAfterMs} ms`);
+  }
+});
+
 test("without a time of the server's the tries grow rarer", async () => {
   const stage = await Stage.open({ resendMs: 1e6 });
   stage.send("x", { id: "a" });

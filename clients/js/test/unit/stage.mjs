@@ -11,6 +11,8 @@ export function settle() {
 
 export class Clock {
   now = 1_000;
+  // Set: time goes on by 1 ms with every look at it, as it may between any two.
+  restless = false;
   #timers = new Map();
   #count = 0;
 
@@ -101,7 +103,7 @@ export class Stage {
       room: "r1",
       WebSocket: Socket,
       random: () => stage.random,
-      now: () => clock.now,
+      now: () => (clock.restless ? clock.now++ : clock.now),
       setTimeout: (act, ms) => clock.set(act, ms),
       clearTimeout: (timer) => clock.clear(timer),
       ...options,
