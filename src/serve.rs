@@ -93,7 +93,8 @@ impl Server {
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let registry = exposition::registry(cells.clone());
         let admin_shared = Arc::clone(&shared);
-        spawn("admin".into(), move || api::admin::run(admin_listener, registry, admin_shared))?;
+        let admin_cells = cells.clone();
+        spawn("admin".into(), move || api::admin::run(admin_listener, registry, admin_shared, admin_cells))?;
         let mut handles = Vec::new();
         let parts = listeners.into_iter().zip(receivers).zip(bells).zip(cells).enumerate();
         for (index, (((listener, mailbox), bell), cells)) in parts {

@@ -16,6 +16,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 
 use crate::ingress::problem::problem;
+use crate::observe::cells::Cells;
+use crate::observe::memory;
 use crate::wiring::{Departure, Shared};
 
 /// Connections served at once.
@@ -25,10 +27,16 @@ const CONNECTIONS_MAX: usize = 64;
 ///
 /// # Errors
 /// When the runtime cannot be made.
-pub fn run(listener: TcpListener, registry: Registry, shared: Arc<Shared>) -> std::io::Result<()> {
+pub fn run(
+    listener: TcpListener,
+    registry: Registry,
+    shared: Arc<Shared>,
+    cells: Vec<Arc<Cells>>,
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let registry = Arc::new(registry);
     runtime.block_on(async move {
+        tokio::spawn(memory::tend(cells));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let slots = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
         loop {

@@ -3,3 +3,4 @@
 pub mod cells;
 pub mod exposition;
 pub mod logging;
+pub mod memory;
