@@ -13,21 +13,12 @@
 
 import { createRequire } from "node:module";
 import { framesOf } from "./trace.mjs";
+import { FLAGS } from "../../tests/clients/node/chromium.mjs";
 import { startServer } from "../../tests/clients/node/server.mjs";
 
 const require = createRequire(new URL("../../tests/clients/node/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 // What a comment needs from one side to the other, as js/stage.js has it.
 const FLIGHT_S = 8;
 const TARGET_MS = 8;

@@ -6,23 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { Battery, argument, equal } from "./battery.mjs";
+import { FLAGS } from "./chromium.mjs";
 import { JSON_CODEC } from "./codec.mjs";
 import { MODULE_CASES } from "./page_modules.mjs";
 import { TOLD_CASES } from "./page_told.mjs";
 import { Mortal, Viewer, Wire } from "./page_world.mjs";
 import { Session, freshRoom } from "./session.mjs";
 
-// A browser that talks to nobody but the server: no updates, no sync, no QUIC.
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 
 async function twoPagesSeeEachOther(browser, server) {

@@ -1,13 +1,11 @@
 // What the cases of the page need around it: a server on a port that stays the same, a wire that can be cut,
 // and pages that note every complaint of the browser.
 
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { createInterface } from "node:readline";
 import { equal } from "./battery.mjs";
+import { startServer } from "./server.mjs";
 
-const START_MS_MAX = 30_000;
 export const WAIT_MS_MAX = 60_000;
 
 // A port that is free now.
@@ -23,7 +21,7 @@ async function freePort() {
 /** The real server, which can die without a word and come back at the same address. */
 export class Mortal {
   #binary;
-  #child = null;
+  #server;
 
   static async born(binary) {
     const mortal = new Mortal();
@@ -35,22 +33,11 @@ export class Mortal {
   }
 
   async start() {
-    const listen = ["--listen", `127.0.0.1:${this.port}`, "--admin-listen", "127.0.0.1:0", "--workers", "2"];
-    this.#child = spawn(this.#binary, ["serve", ...listen], { stdio: ["ignore", "pipe", "ignore"] });
-    const lines = createInterface({ input: this.#child.stdout });
-    const said = new Promise((resolve) => lines.on("line", (line) => line.startsWith("listening on") && resolve()));
-    const late = AbortSignal.timeout(START_MS_MAX);
-    const ended = once(this.#child, "exit", { signal: late }).then(() => {
-      throw new Error("the server ended before it listened");
-    });
-    ended.catch(() => {});
-    await Promise.race([said, ended]);
+    this.#server = await startServer(this.#binary, { port: this.port });
   }
 
-  async kill() {
-    const gone = once(this.#child, "exit");
-    this.#child.kill("SIGKILL");
-    await gone;
+  kill() {
+    return this.#server.kill();
   }
 }
 

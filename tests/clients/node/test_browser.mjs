@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { Battery, argument, equal } from "./battery.mjs";
+import { FLAGS } from "./chromium.mjs";
 import { JSON_CODEC, PROTO_CODEC } from "./codec.mjs";
 import { RoomLog } from "./room_log.mjs";
 import { startServer } from "./server.mjs";
@@ -15,18 +16,6 @@ const WAIT_MS_MAX = 60_000;
 const SOCKETS = 20;
 const PUBLISHERS = 4;
 const COMMENTS = 5;
-
-// A browser that talks to nobody but the server: no updates, no sync, no QUIC.
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 
 async function twoPagesSeeEachOther(browser, server) {
   const room = freshRoom("page");

@@ -8,23 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { chromium } from "playwright-core";
+import { FLAGS } from "../../../../tests/clients/node/chromium.mjs";
 import { Wire } from "./cut.mjs";
 import { faults } from "./talk.mjs";
 
 const url = process.env.DANMAKU_URL;
 if (!url) throw new Error("DANMAKU_URL is not set: it should be a server's endpoint, such as ws://127.0.0.1:8080/ws");
 const FILES = { "/danmaku.js": "../../danmaku.js", "/talk.mjs": "./talk.mjs" };
-// A browser that talks to nobody but the server.
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 
 // A page that allows no script but files, with the module as its users get it.
 async function servePage() {
