@@ -33,12 +33,8 @@ fn give_back() {
 
 /// Gives memory back after connections have come or gone, for ever.
 pub async fn tend(cells: Vec<Arc<Cells>>) {
-    let moves = |c: &Cells| c.connections_accepted.read().wrapping_sub(c.connections.read());
-    let count = || {
-        cells.iter().fold((0, 0), |(come, gone): (u64, u64), c| {
-            (come.wrapping_add(c.connections_accepted.read()), gone.wrapping_add(moves(c)))
-        })
-    };
+    let count =
+        || cells.iter().map(|c| (c.connections_accepted.read(), c.connections.read())).collect::<Vec<_>>();
     let mut seen = count();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

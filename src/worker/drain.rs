@@ -145,8 +145,6 @@ impl Worker {
 
     /// Whether nobody is left anywhere.
     pub(super) fn may_end(&self) -> bool {
-        (self.stopping || self.drain.is_some())
-            && self.slab.is_empty()
-            && self.shared.inhabited.load(Ordering::Acquire) == 0
+        self.leaving() && self.slab.is_empty() && self.shared.inhabited.load(Ordering::Acquire) == 0
     }
 }

@@ -47,7 +47,7 @@ impl Worker {
     }
 
     /// Whether sessions stay where they are because everybody is to go anyway.
-    fn leaving(&self) -> bool {
+    pub(super) fn leaving(&self) -> bool {
         self.stopping || self.drain.is_some()
     }
 
