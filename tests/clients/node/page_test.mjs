@@ -24,7 +24,7 @@ async function twoPagesSeeEachOther(browser, server) {
     await viewer.flies(1);
   }
   await bob.say("你好,Ann");
-  await ann.sees("你好,Ann");
+  for (const viewer of [ann, bob]) await viewer.sees("你好,Ann");
   equal(await ann.page.locator("#comments .own .text").allTextContents(), ["hello from Ann"], "Ann's own");
   equal(await bob.page.locator("#comments .own .text").allTextContents(), ["你好,Ann"], "Bob's own");
   await ann.page.waitForFunction(() => document.querySelector("#online").textContent === "2");
