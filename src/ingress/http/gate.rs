@@ -1,0 +1,93 @@
+//! Who may ask at all, and what a page elsewhere is told about it.
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, HOST, HeaderValue, ORIGIN, VARY,
+};
+use hyper::{Request, Response, StatusCode, Version};
+
+use super::{Front, Refused};
+use crate::ingress::origin;
+use crate::ingress::problem::problem;
+
+/// Bytes of a path with its query: a token in it has 4 KiB.
+const TARGET_BYTES_MAX: usize = 8 << 10;
+
+/// The head of an event stream: it ends with the connection.
+const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
+    X-Content-Type-Options: nosniff\r\nX-Accel-Buffering: no\r\nConnection: close\r\n";
+
+impl Front {
+    /// Who may ask at all: by a name that this server answers to, and for a page that may. The page's origin,
+    /// if it is a page that asks.
+    pub(super) fn gate<'r>(
+        &self,
+        request: &'r Request<Incoming>,
+    ) -> Result<Option<&'r HeaderValue>, Refused> {
+        let config = self.shared.config.load();
+        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+        if target > TARGET_BYTES_MAX {
+            return Err(problem(414, "uri_too_long", "a path with its query is at most 8 KiB long").into());
+        }
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
+            (Some(Ok(host)), None) => Some(host),
+            (None, None) if request.version() < Version::HTTP_11 => None,
+            _ => return Err(problem(400, "bad_request", "exactly one Host header is needed").into()),
+        };
+        let answers = |host: &str| {
+            origin::is_loopback_name(host) || config.hosts.iter().any(|name| origin::is_name(host, name))
+        };
+        if config.listen.ip().is_loopback() && !host.is_some_and(answers) {
+            return Err(problem(
+                403,
+                "host_not_allowed",
+                "this server listens on loopback and answers to localhost, 127.0.0.1 and [::1]; a name that a proxy \
+                 passes on must be in `http.hosts`",
+            )
+            .into());
+        }
+        let opens = request.uri().path() == "/ws" || request.uri().path().starts_with("/api/");
+        let Some(page) = request.headers().get(ORIGIN).filter(|_| opens) else { return Ok(None) };
+        if page.to_str().is_ok_and(|page| origin::allowed(page, host, &config.origins)) {
+            return Ok(Some(page));
+        }
+        Err(problem(
+            403,
+            "origin_not_allowed",
+            "pages of this origin may not connect; `http.origins` lists who may",
+        )
+        .into())
+    }
+}
+
+/// The head of an event stream; a page elsewhere may read it only if it is told so.
+pub(super) fn event_stream_head(page: Option<&HeaderValue>) -> Vec<u8> {
+    let mut head = SSE_HEAD.to_vec();
+    if let Some(page) = page {
+        head.extend_from_slice(b"Vary: Origin\r\nAccess-Control-Allow-Origin: ");
+        head.extend_from_slice(page.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The answer to a browser that asks before it asks (Fetch, CORS preflight). Its page was let in already.
+pub(super) fn preflight(page: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, OPTIONS"));
+    if let Some(page) = page {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page.clone());
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+        headers
+            .insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, last-event-id"));
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        headers.insert(VARY, HeaderValue::from_static("Origin"));
+    }
+    response
+}
