@@ -1,6 +1,7 @@
 //! Configuration: what was said ([`layers`], [`raw`]), then what it means ([`Config`]), with nothing left
 //! unset.
 
+pub mod advertised_url;
 pub mod auth_key;
 pub mod class;
 pub mod layers;
@@ -19,6 +20,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
 use crate::ingress::origin;
+use advertised_url::AdvertisedUrl;
 use auth_key::AuthKey;
 use class::Pattern;
 use layers::Layers;
@@ -98,6 +100,8 @@ pub struct Config {
     pub workers: Option<u16>,
     /// Rooms a worker keeps, at most.
     pub rooms_max: usize,
+    /// Where clients are sent.
+    pub advertised_url: Option<AdvertisedUrl>,
     /// Whether users without a token may come in.
     pub anonymous: bool,
     /// Whether a token may stand in the address.
@@ -108,6 +112,20 @@ pub struct Config {
     pub origins: Vec<origin::Pattern>,
     /// Names that a server on loopback answers to besides loopback's own.
     pub hosts: Vec<String>,
+    /// How long a connection may rest between two requests, milliseconds.
+    pub keep_alive_ms: u64,
+    /// Requests on one connection.
+    pub requests_max: u32,
+    /// Header lines of a request.
+    pub headers_max: usize,
+    /// Bytes of a request's head.
+    pub head_bytes_max: usize,
+    /// Bytes of a request's path with its query.
+    pub target_bytes_max: usize,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// How long a request may wait for what becomes of its comment, milliseconds.
+    pub answer_within_ms: u64,
     /// Whether permessage-deflate is offered.
     pub deflate: bool,
     /// Its level.
@@ -210,11 +228,19 @@ impl Config {
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
+            advertised_url: server.advertised_url,
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
             auth_keys: auth.keys,
             origins: http.origins,
             hosts: http.hosts,
+            keep_alive_ms: http.keep_alive.us() / 1_000,
+            requests_max: http.requests_max,
+            headers_max: http.headers_max,
+            head_bytes_max: http.head_bytes_max.bytes(),
+            target_bytes_max: http.target_bytes_max.bytes(),
+            body_bytes_max: http.body_bytes_max.bytes(),
+            answer_within_ms: http.answer_within.us() / 1_000,
             deflate: websocket.deflate,
             deflate_level: websocket.deflate_level,
             frames: decoder::Limits {
@@ -250,6 +276,11 @@ impl Config {
     /// Every settings of rooms that there are, the ordinary first.
     pub fn rooms(&self) -> impl Iterator<Item = &RoomSettings> {
         std::iter::once(&self.room).chain(self.classes.iter().map(|(_, settings)| settings))
+    }
+
+    /// The secret of the keyed hashes over what strangers choose.
+    pub fn secret(&self) -> &[u8; 16] {
+        &self.room.owner.secret
     }
 
     /// Sets the secret of the keyed hashes over what strangers choose.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::advertised_url::AdvertisedUrl;
 use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
@@ -85,6 +86,8 @@ section! {
         workers: Option<u16> = None => 1 to 1024; restart,
         /// Rooms a worker keeps; at the limit further rooms are refused with close code 1013.
         rooms_max: usize = 100_000 => 1 to 10_000_000,
+        /// Where clients are sent by `/route`, such as `"wss://live.example"`; absent: to this address, by a path alone.
+        advertised_url: Option<AdvertisedUrl> = None,
     }
 }
 
@@ -111,6 +114,20 @@ section! {
         /// Names that a server on loopback answers to besides loopback's own: those that a proxy in front passes on as
         /// Host.
         hosts: Vec<String> = Vec::new(),
+        /// How long a connection may rest between two requests.
+        keep_alive: Duration = Duration::of_ms(75_000) => "100ms" to "1h",
+        /// Requests on one connection; the answer to the last one closes it.
+        requests_max: u32 = 1_000 => 1 to 1_000_000_000,
+        /// Header lines of a request; above it is refused with 431.
+        headers_max: usize = 100 => 10 to 1_000,
+        /// Bytes of a request's head; above it is refused with 431.
+        head_bytes_max: Size = Size(16 << 10) => "8KiB" to "256KiB",
+        /// Bytes of a request's path with its query; above it is refused with 414. A token in it has 4 KiB.
+        target_bytes_max: Size = Size(8 << 10) => "1KiB" to "60KiB",
+        /// Bytes of a request's body; above it is refused with 413.
+        body_bytes_max: Size = Size(16 << 10) => "1KiB" to "1MiB",
+        /// How long a request may wait for what becomes of its comment; then it is answered with 503.
+        answer_within: Duration = Duration::of_ms(10_000) => "100ms" to "1m",
     }
 }
 

@@ -107,6 +107,7 @@ fn comment(key: &Key) -> String {
 fn example(key: &Key) -> Option<&'static str> {
     match (key.table, key.name) {
         ("server", "workers") => Some("4"),
+        ("server", "advertised_url") => Some("\"wss://live.example\""),
         ("auth", "anonymous" | "query_token") => Some("false"),
         ("auth", "keys") => Some("[{ id = \"k1\", secret = \"the output of: openssl rand -base64 32\" }]"),
         _ => None,

@@ -1,4 +1,5 @@
-//! Who is calling: tokens of users, keys of back ends.
+//! Who is calling: tokens of users, guests without one, keys of back ends.
 
 pub mod api_key;
+pub mod guest;
 pub mod token;

@@ -9,7 +9,7 @@ use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::{Author, Role};
-use danmaku_wire::id::{RoomId, UserId};
+use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Joined, RoomUpdate, ServerMessage, Snapshot, You};
 use danmaku_wire::position::Position;
 use danmaku_wire::websocket::decoder::Decoder;
@@ -19,12 +19,8 @@ use super::message::{Attach, Attached, Control, Link, Request};
 use super::output::NOTHING_OWED;
 use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
+use crate::identity::guest;
 use crate::ingress::arrival::{Arrival, Moved};
-use crate::wiring::base36;
-
-/// Bits of a guest's number: short ids on the wire, and a collision among a million guests of a room
-/// is still improbable (10^12 / 2^61).
-const GUEST_BITS: u32 = 60;
 
 /// A session's way to another worker.
 #[derive(Debug)]
@@ -104,7 +100,7 @@ impl Worker {
                     hot.flags.set(Flags::PAUSED);
                 }
             }
-            None => cold.guest = random_u64() & ((1 << GUEST_BITS) - 1),
+            None => cold.guest = guest::number(random_u64()),
         }
         let session = self.slab.insert(hot, cold);
         let slot = session.slot;
@@ -198,7 +194,7 @@ impl Worker {
         }
     }
 
-    fn find_or_open(&mut self, room: RoomId) -> Option<u32> {
+    pub(super) fn find_or_open(&mut self, room: RoomId) -> Option<u32> {
         if let Some(index) = self.rooms.find(room.as_str()) {
             return Some(index);
         }
@@ -328,13 +324,13 @@ impl Worker {
             return self.settle_again(slot, since);
         }
         let online = local.online.load(Ordering::Relaxed);
-        let guest = guest_id(cold.guest);
-        let you = match &cold.author {
-            Some(author) => {
-                You { id: author.id.as_str(), name: &author.name, role: author.role, guest: None }
-            }
-            None => You { id: &guest, name: "", role: Role::Viewer, guest: None },
+        let guest_id = guest::id(cold.guest);
+        let (id, name, role) = match &cold.author {
+            Some(author) => (author.id.as_str(), &*author.name, author.role),
+            None => (&*guest_id, "", Role::Viewer),
         };
+        let signed = id.starts_with(guest::MARK).then(|| guest::signed(id, self.config.secret()));
+        let you = You { id, name, role, guest: signed.as_deref() };
         let seq = replica.head();
         let joined = Joined {
             room: local.id.as_str(),
@@ -443,16 +439,8 @@ impl Worker {
     pub(super) fn author(&mut self, slot: u32) -> Arc<Author> {
         let cold = self.slab.cold(slot);
         let guest = cold.guest;
-        Arc::clone(cold.author.get_or_insert_with(|| {
-            let id = UserId::parse(&guest_id(guest)).expect("a guest's id is short and plain");
-            Arc::new(Author { id, name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() })
-        }))
+        Arc::clone(cold.author.get_or_insert_with(|| guest::author(guest)))
     }
-}
-
-/// The id of a guest: never that of a user, whose ids a token gives and which may not start so.
-fn guest_id(guest: u64) -> String {
-    format!("~{}", base36(guest))
 }
 
 pub(super) fn random_u64() -> u64 {

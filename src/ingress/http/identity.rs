@@ -11,12 +11,12 @@ use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::query::Query;
 use super::{Front, Refused};
-use crate::identity::token;
+use crate::identity::{guest, token};
 use crate::ingress::problem::problem;
 
 impl Front {
     /// Who is calling: the first token that is there counts, and one that does not count is never taken
-    /// for a guest's.
+    /// for a guest's. Nobody where it is a guest that is not known yet.
     pub(super) fn identify(
         &self,
         request: &Request<Incoming>,
@@ -48,9 +48,17 @@ impl Front {
             }
             (None, None, token) => token.clone(),
         };
+        // A guest presents its signed id like a token. One that was not signed here, such as one of before a restart, is
+        // no claim to anything: its bearer is a new guest.
+        let (token, known) = match token {
+            Some(token) if token.starts_with(guest::MARK) => {
+                (None, guest::verify(&token, config.secret()).map(guest::author))
+            }
+            token => (token, None),
+        };
         let Some(token) = token else {
             return if config.anonymous {
-                Ok(None)
+                Ok(known)
             } else {
                 Err(unauthorized(ErrorCode::Unauthorized, "this server asks for a token"))
             };
