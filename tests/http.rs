@@ -1,11 +1,14 @@
 //! What the port answers over HTTP: to whom it opens, and what it refuses and how.
 
+#[path = "support/exchange.rs"]
+mod exchange;
 mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use exchange::Exchange;
 use support::Server;
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -182,11 +185,128 @@ fn a_smuggled_request_is_not_answered() {
     }
 }
 
-/// Pages come over a connection that is kept, one after the other.
+/// A request without more than its Host.
+fn bare(method: &str, path: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+/// Requests that are sent at once are answered one after the other, over one connection.
 #[test]
 fn a_connection_is_kept_for_the_next_request() {
     let server = Server::start(&["--workers", "1"]);
-    let two = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /app.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let answer = exchange(&server, two.as_bytes());
-    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+    let mut kept = Exchange::new(server.address);
+    kept.send(
+        bare("GET", "/nothing")
+            + &bare("GET", "/")
+            + &bare("HEAD", "/app.css")
+            + &bare("GET", "/route?room=r1"),
+    );
+    assert_eq!(kept.answer().code(), "not_found");
+    assert!(kept.answer().body.contains("<html"));
+    assert_eq!(kept.answer_to("HEAD").expect("open").header("content-type"), Some("text/css; charset=utf-8"));
+    assert_eq!(kept.answer().status, 307);
+    // A stream may follow, too.
+    kept.send(format!("GET /ws?room=r1 HTTP/1.1\r\nHost: localhost\r\n{UPGRADE}\r\n"));
+    assert_eq!(kept.answer().status, 101);
+    kept.reads("\"joined\"");
+}
+
+/// The last request that a connection may send is told so, and what is sent behind it is not answered.
+#[test]
+fn a_connection_asks_only_so_often() {
+    let server = Server::start_with(&["--workers", "1"], &[("DANMAKU__HTTP__REQUESTS_MAX", "3")]);
+    let mut kept = Exchange::new(server.address);
+    kept.send(bare("GET", "/nothing").repeat(4));
+    for close in [None, None, Some("close")] {
+        let answer = kept.answer();
+        assert_eq!((answer.status, answer.header("connection")), (404, close));
+    }
+    kept.closed();
+}
+
+/// A connection that does not begin to ask, does not end to, or rests for too long is closed, without a word.
+#[test]
+fn a_connection_that_does_not_ask_in_time_is_closed() {
+    let times = [("DANMAKU__WEBSOCKET__HANDSHAKE", "300ms"), ("DANMAKU__HTTP__KEEP_ALIVE", "500ms")];
+    let server = Server::start_with(&["--workers", "1"], &times);
+    Exchange::new(server.address).closed();
+    Exchange::new(server.address).send("GET / HTT").closed();
+    let mut rests = Exchange::new(server.address);
+    assert_eq!(rests.send(bare("GET", "/nothing")).answer().status, 404);
+    assert_eq!(rests.send(bare("GET", "/nothing")).answer().status, 404);
+    rests.closed();
+    let mut halts = Exchange::new(server.address);
+    assert_eq!(halts.send(bare("GET", "/nothing")).answer().status, 404);
+    halts.send("GET / HTTP/1.1\r\nHost: local").closed();
+    // Who trickles is no better than who is silent: each byte buys nothing.
+    let mut trickles = Exchange::new(server.address);
+    let start = std::time::Instant::now();
+    while !trickles.answers_within(Duration::from_millis(50)) && !trickles.is_closed() {
+        trickles.send("X");
+        assert!(start.elapsed() < Duration::from_secs(30), "still open");
+    }
+}
+
+/// What is read with GET is told about with HEAD, and has the same head.
+#[test]
+fn every_path_that_is_read_answers_to_head() {
+    let server = Server::start(&["--workers", "1"]);
+    for path in ["/", "/app.js", "/route?room=r1", "/nothing", "/route", "/api/v1/rooms/a.b/events"] {
+        let get = Exchange::new(server.address).send(bare("GET", path)).answer();
+        let mut asks = Exchange::new(server.address);
+        asks.send(bare("HEAD", path) + &bare("GET", "/nothing"));
+        let head = asks.answer_to("HEAD").expect("an answer");
+        assert_eq!(head.status, get.status, "{path}");
+        for name in ["content-type", "content-length", "location", "cache-control", "referrer-policy"] {
+            assert_eq!(head.header(name), get.header(name), "{path} {name}");
+        }
+        // Nothing of a body stands before the next answer.
+        assert_eq!(asks.answer().status, 404, "{path}");
+    }
+    let mut events = Exchange::new(server.address);
+    events.send(bare("HEAD", "/api/v1/rooms/r1/events"));
+    let head = events.answer_to("HEAD").expect("an answer");
+    assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
+    assert_eq!(server.metric("danmaku_connections"), 0, "nobody has joined");
+    for (path, allow) in
+        [("/api/v1/rooms/r1/events", "GET, HEAD, OPTIONS"), ("/route?room=r1", "GET, HEAD, OPTIONS")]
+    {
+        let options = Exchange::new(server.address).send(bare("OPTIONS", path)).answer();
+        assert_eq!((options.status, options.header("allow")), (204, Some(allow)), "{path}");
+        let refused = Exchange::new(server.address).send(bare("DELETE", path)).answer();
+        assert_eq!((refused.status, refused.header("allow")), (405, Some(allow)), "{path}");
+        assert_eq!(refused.code(), "method_not_allowed");
+    }
+}
+
+/// `/route`: where a room is, by the configured address alone.
+#[test]
+fn a_room_is_found_at_the_advertised_address() {
+    let plain = Server::start(&["--workers", "1"]);
+    let told = Server::start_with(
+        &["--workers", "1"],
+        &[
+            ("DANMAKU__SERVER__ADVERTISED_URL", "wss://live.example/"),
+            ("DANMAKU__HTTP__HOSTS", "[\"chat.example\"]"),
+        ],
+    );
+    for (server, host, query, url) in [
+        (&plain, "localhost", "room=r1", "/ws?room=r1"),
+        (&told, "localhost", "room=r1", "wss://live.example/ws?room=r1"),
+        // Neither a Host nor a token finds its way into it.
+        (&told, "chat.example", "token=abc&room=r-2&ticket=x&since=a:1", "wss://live.example/ws?room=r-2"),
+    ] {
+        let asked = format!("GET /route?{query} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let answer = Exchange::new(server.address).send(asked).answer();
+        assert_eq!((answer.status, answer.header("location")), (307, Some(url)));
+        assert_eq!(answer.json(), serde_json::json!({"url": url}));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+    }
+    for query in ["", "?room=", "?room=a.b", "?room=..%2fx", "?rooms=a"] {
+        let answer = Exchange::new(told.address).send(bare("GET", &format!("/route{query}"))).answer();
+        assert_eq!((answer.status, answer.code().as_str()), (400, "room_invalid"), "{query}");
+    }
+    let page = "GET /route?room=r1 HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\r\n";
+    assert_eq!(Exchange::new(told.address).send(page).answer().code(), "origin_not_allowed");
 }

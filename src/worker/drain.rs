@@ -143,8 +143,13 @@ impl Worker {
         }
     }
 
-    /// Whether nobody is left anywhere.
+    /// Whether nobody is left anywhere. A request that is being answered has its answer first; who tells everybody to
+    /// go now waits for none.
     pub(super) fn may_end(&self) -> bool {
-        self.leaving() && self.slab.is_empty() && self.shared.inhabited.load(Ordering::Acquire) == 0
+        let answered = self.stopping || self.inbox.requests.get() == 0;
+        self.leaving()
+            && answered
+            && self.slab.is_empty()
+            && self.shared.inhabited.load(Ordering::Acquire) == 0
     }
 }

@@ -13,13 +13,22 @@ use danmaku_wire::position::Epoch;
 use crate::ingress::arrival::Arrival;
 use crate::worker::slab::SessionRef;
 
-/// A session on some worker.
+/// Who hears of a publish's fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyTo {
     /// The worker.
     pub worker: u16,
-    /// The session there.
-    pub session: SessionRef,
+    /// Who it is there.
+    pub publisher: Publisher,
+}
+
+/// Who publishes, as its own worker knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publisher {
+    /// An open session.
+    Session(SessionRef),
+    /// An HTTP request that waits for its answer, by its number there.
+    Call(u64),
 }
 
 /// What may be refused when the mailbox is full: the sender is told `overloaded`.
@@ -161,7 +170,7 @@ pub struct Attached {
 #[derive(Debug)]
 pub struct Reply {
     /// Who hears of it.
-    pub session: SessionRef,
+    pub publisher: Publisher,
     /// The client's id.
     pub id: Box<str>,
     /// What became of it.

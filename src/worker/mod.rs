@@ -6,6 +6,7 @@
 //! full mailbox each get their share and no more. Nothing is shared with other workers but mailboxes,
 //! the chains of batches, and the room directory at joins.
 
+pub mod calls;
 mod drain;
 mod fanout;
 mod input;
@@ -39,6 +40,7 @@ use crate::ingress::arrival::Arrival;
 use crate::ingress::http::Front;
 use crate::observe::cells::Cells;
 use crate::wiring::{Bell, Post, Shared};
+use calls::Call;
 use message::{Control, Reply, Request};
 use poller::{Poller, Ready};
 use rooms::Rooms;
@@ -72,10 +74,13 @@ impl Codec {
     }
 }
 
-/// Connections that have finished their handshake, on their way from the HTTP tasks to the worker.
+/// What is on its way from the HTTP tasks to the worker: connections that have finished their handshake, and comments.
 #[derive(Default)]
 pub struct Inbox {
     arrivals: RefCell<Vec<Arrival>>,
+    calls: RefCell<Vec<Call>>,
+    /// Requests that are being answered.
+    requests: std::cell::Cell<usize>,
     notify: Notify,
 }
 
@@ -86,8 +91,25 @@ impl Inbox {
         self.notify.notify_one();
     }
 
-    fn take(&self) -> Vec<Arrival> {
-        std::mem::take(&mut self.arrivals.borrow_mut())
+    /// Hands a comment over.
+    pub fn call(&self, call: Call) {
+        self.calls.borrow_mut().push(call);
+        self.notify.notify_one();
+    }
+
+    /// A request is being answered from now on: the worker does not end before it is.
+    pub fn request_begins(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// A request has its answer.
+    pub fn request_ends(&self) {
+        self.requests.set(self.requests.get() - 1);
+        self.notify.notify_one();
+    }
+
+    fn take(&self) -> (Vec<Arrival>, Vec<Call>) {
+        (std::mem::take(&mut self.arrivals.borrow_mut()), std::mem::take(&mut self.calls.borrow_mut()))
     }
 }
 
@@ -125,6 +147,8 @@ pub struct Worker {
     replies: Vec<Vec<Reply>>,
     /// Must-arrive messages that found a ring full, by worker.
     waiting: Vec<std::collections::VecDeque<Control>>,
+    /// Requests that wait for the fate of their comments.
+    calls: calls::Calls,
     /// Sessions with errors that they were not told one by one.
     muffled: Vec<slab::SessionRef>,
     tail_bytes: usize,
@@ -208,6 +232,7 @@ impl Worker {
             dirty: Vec::new(),
             replies: (0..workers).map(|_| Vec::new()).collect(),
             waiting: (0..workers).map(|_| std::collections::VecDeque::new()).collect(),
+            calls: calls::Calls::default(),
             muffled: Vec::new(),
             tail_bytes: 0,
             swept_us: 0,
@@ -341,8 +366,12 @@ impl Worker {
     }
 
     fn take_arrivals(&mut self) {
-        for arrival in self.inbox.take() {
+        let (arrivals, calls) = self.inbox.take();
+        for arrival in arrivals {
             self.place(arrival);
+        }
+        for call in calls {
+            self.publish_call(call);
         }
     }
 

@@ -15,7 +15,7 @@ use danmaku_wire::position::Epoch;
 use danmaku_wire::websocket::frame;
 
 use super::Worker;
-use super::message::{Outcome, Reply};
+use super::message::{Outcome, Publisher, Reply};
 use super::session::{Cold, Errors, Flags, Hot, NOWHERE, Outbox};
 use crate::egress::{Offer, offer_plain};
 
@@ -91,9 +91,13 @@ impl Worker {
         self.outbox(slot, |out| out.extend_from_slice(&bytes));
     }
 
-    /// Tells a session what became of its publish.
+    /// Tells a publisher what became of its publish.
     pub(super) fn tell_fate(&mut self, reply: &Reply) {
-        let Some(slot) = self.slab.live(reply.session) else { return };
+        let session = match reply.publisher {
+            Publisher::Session(session) => session,
+            Publisher::Call(call) => return self.answer_call(call, &reply.outcome),
+        };
+        let Some(slot) = self.slab.live(session) else { return };
         let unanswered = &mut self.slab.cold(slot).unanswered;
         *unanswered = unanswered.saturating_sub(1);
         let id = (!reply.id.is_empty()).then_some(&*reply.id);

@@ -15,12 +15,12 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::websocket::frame::{self, Opcode};
 
-use super::message::{Attached, Control, Link, Outcome, Publish, Reply, ReplyTo, Request};
+use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
 use super::rooms::{ActiveOwner, Follow, OwnerState};
 use super::session::{Flags, NOWHERE};
 use super::{SWEEP_US, Worker};
 
-/// Followers that may wait for one owner to be loaded.
+/// Followers, and publishes, that may wait for one owner to be loaded.
 const LOADING_WAITING_MAX: usize = 1_024;
 /// What a publisher is told whose room has no owner at the moment.
 const NOT_NOW: Refusal = Refusal::until(ErrorCode::Unavailable, 500_000);
@@ -37,12 +37,13 @@ impl Worker {
             return self.refuse(slot, Some(send.id), ErrorCode::NotJoined);
         }
         let user = self.author(slot);
-        let reply = ReplyTo { worker: self.index, session: self.slab.reference(slot) };
+        let publisher = Publisher::Session(self.slab.reference(slot));
+        let reply = ReplyTo { worker: self.index, publisher };
         self.slab.cold(slot).unanswered += 1;
         let local = self.rooms.get(room);
         if local.owner.is_some() {
             if let Some(outcome) = self.publish_here(room, &user, send, reply) {
-                self.tell_fate(&Reply { session: reply.session, id: send.id.into(), outcome });
+                self.tell_fate(&Reply { publisher, id: send.id.into(), outcome });
             }
             return;
         }
@@ -54,19 +55,33 @@ impl Worker {
         {
             self.cells.mailbox_refused.add(1);
             let outcome = Outcome::Refused(Refusal::until(ErrorCode::Overloaded, 500_000));
-            self.tell_fate(&Reply { session: reply.session, id: send.id.into(), outcome });
+            self.tell_fate(&Reply { publisher, id: send.id.into(), outcome });
         }
     }
 
-    /// A comment that came through another worker.
+    /// A comment that came through another worker, or over HTTP. A follower's link keeps the owner alive; whoever
+    /// calls by HTTP follows nothing, so that its comment may be what brings the owner here.
     pub(super) fn publish_from_afar(&mut self, publish: Publish) {
-        let Publish { room, reply, user, send } = publish;
-        let send = send.as_send();
-        let outcome = match self.rooms.find(room.as_str()) {
-            Some(index) => self.publish_here(index, &user, &send, reply),
-            None => Some(Outcome::Refused(NOT_NOW)),
+        let Some(index) = self.find_or_open(publish.room.clone()) else {
+            let refusal = Outcome::Refused(Refusal::until(ErrorCode::TooManyRooms, 1_000_000));
+            return self.reply(publish.reply, publish.send.as_send().id.into(), refusal);
         };
-        if let Some(outcome) = outcome {
+        match &mut self.rooms.get(index).owner {
+            Some(OwnerState::Active(_)) => self.publish_sent(index, publish),
+            Some(OwnerState::Loading { publishes, .. }) if publishes.len() < LOADING_WAITING_MAX => {
+                publishes.push(publish);
+            }
+            Some(OwnerState::Loading { .. }) => {
+                self.reply(publish.reply, publish.send.as_send().id.into(), Outcome::Refused(NOT_NOW));
+            }
+            None => self.load(index, Vec::new(), vec![publish]),
+        }
+    }
+
+    fn publish_sent(&mut self, index: u32, publish: Publish) {
+        let Publish { reply, user, send, .. } = publish;
+        let send = send.as_send();
+        if let Some(outcome) = self.publish_here(index, &user, &send, reply) {
             self.reply(reply, send.id.into(), outcome);
         }
     }
@@ -132,7 +147,7 @@ impl Worker {
     }
 
     fn reply(&mut self, to: ReplyTo, id: Box<str>, outcome: Outcome) {
-        let reply = Reply { session: to.session, id, outcome };
+        let reply = Reply { publisher: to.publisher, id, outcome };
         if to.worker == self.index {
             self.tell_fate(&reply);
         } else {
@@ -170,15 +185,18 @@ impl Worker {
                     waiting.push(link);
                 }
             }
-            None => {
-                let promise = Promise::new(self.waker());
-                self.rooms.get(index).owner =
-                    Some(OwnerState::Loading { promise: Arc::clone(&promise), waiting: vec![link] });
-                self.shared.store.load(room, promise);
-                self.touched.push(index);
-                self.start_loaded(index);
-            }
+            None => self.load(index, vec![link], Vec::new()),
         }
+    }
+
+    /// Asks the store for a room, for those who want to follow it or have something for it.
+    fn load(&mut self, index: u32, waiting: Vec<Link>, publishes: Vec<Publish>) {
+        let promise = Promise::new(self.waker());
+        let local = self.rooms.get(index);
+        local.owner = Some(OwnerState::Loading { promise: Arc::clone(&promise), waiting, publishes });
+        self.shared.store.load(&local.id, promise);
+        self.touched.push(index);
+        self.start_loaded(index);
     }
 
     /// Starts an owner whose room the store has told about.
@@ -188,9 +206,9 @@ impl Worker {
         let waker = self.waker();
         let local = self.rooms.get(index);
         let config = self.config.room(&local.id).owner.clone();
-        let Some(OwnerState::Loading { promise, waiting }) = &mut local.owner else { return };
+        let Some(OwnerState::Loading { promise, waiting, publishes }) = &mut local.owner else { return };
         let Some(loaded) = promise.poll().cloned() else { return };
-        let waiting = std::mem::take(waiting);
+        let (waiting, publishes) = (std::mem::take(waiting), std::mem::take(publishes));
         let owner = Owner::start(local.id.clone(), epoch, loaded, config, now);
         local.owner = Some(OwnerState::Active(Box::new(ActiveOwner {
             owner,
@@ -203,6 +221,9 @@ impl Worker {
         })));
         for link in waiting {
             self.attach_now(index, link);
+        }
+        for publish in publishes {
+            self.publish_sent(index, publish);
         }
     }
 
@@ -406,6 +427,7 @@ impl Worker {
             self.second = second;
             self.accept_rate.second(self.cells.connections_accepted.read());
             self.tell_held_errors();
+            self.calls.forget_gone();
             self.sweep_rooms();
         }
         self.sweep_sessions();

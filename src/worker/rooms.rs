@@ -12,7 +12,7 @@ use danmaku_room::store::{Loaded, Progress, Promise};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Position;
 
-use crate::worker::message::{Link, ReplyTo};
+use crate::worker::message::{Link, Publish, ReplyTo};
 use crate::worker::session::NOWHERE;
 use crate::worker::slab::{SessionRef, Slab};
 
@@ -38,6 +38,8 @@ pub enum OwnerState {
         promise: Arc<Promise<Loaded>>,
         /// Who wants to follow.
         waiting: Vec<Link>,
+        /// Comments that came before the owner.
+        publishes: Vec<Publish>,
     },
     /// It orders the room.
     Active(Box<ActiveOwner>),

@@ -4,16 +4,13 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ALLOW, HOST, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HOST, HeaderValue, ORIGIN, VARY,
 };
 use hyper::{Request, Response, StatusCode, Version};
 
 use super::{Front, Refused};
 use crate::ingress::origin;
 use crate::ingress::problem::problem;
-
-/// Bytes of a path with its query: a token in it has 4 KiB.
-const TARGET_BYTES_MAX: usize = 8 << 10;
 
 /// The head of an event stream: it ends with the connection.
 const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
@@ -28,8 +25,10 @@ impl Front {
     ) -> Result<Option<&'r HeaderValue>, Refused> {
         let config = self.shared.config.load();
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-        if target > TARGET_BYTES_MAX {
-            return Err(problem(414, "uri_too_long", "a path with its query is at most 8 KiB long").into());
+        if target > config.target_bytes_max {
+            let max = config.target_bytes_max;
+            let detail = format!("a path with its query is at most {max} bytes long");
+            return Err(problem(414, "uri_too_long", &detail).into());
         }
         let mut hosts = request.headers().get_all(HOST).iter();
         let host = match (hosts.next().map(|host| host.to_str()), hosts.next()) {
@@ -49,7 +48,8 @@ impl Front {
             )
             .into());
         }
-        let opens = request.uri().path() == "/ws" || request.uri().path().starts_with("/api/");
+        let path = request.uri().path();
+        let opens = matches!(path, "/ws" | "/route") || path.starts_with("/api/");
         let Some(page) = request.headers().get(ORIGIN).filter(|_| opens) else { return Ok(None) };
         if page.to_str().is_ok_and(|page| origin::allowed(page, host, &config.origins)) {
             return Ok(Some(page));
@@ -75,19 +75,29 @@ pub(super) fn event_stream_head(page: Option<&HeaderValue>) -> Vec<u8> {
     head
 }
 
-/// The answer to a browser that asks before it asks (Fetch, CORS preflight). Its page was let in already.
-pub(super) fn preflight(page: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+/// The answer to a browser that asks before it asks (Fetch, CORS preflight): by which methods, and with which headers.
+/// Its page was let in already.
+pub(super) fn preflight(
+    allow: &'static str,
+    methods: &'static str,
+    headers_allowed: &'static str,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(ALLOW, HeaderValue::from_static("GET, OPTIONS"));
+    headers.insert(ALLOW, HeaderValue::from_static(allow));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(headers_allowed));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets the page that asks read an answer, a refusal too.
+pub(super) fn readable_by(page: Option<&HeaderValue>, response: &mut Response<Full<Bytes>>) {
     if let Some(page) = page {
+        let headers = response.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page.clone());
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
-        headers
-            .insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, last-event-id"));
-        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
         headers.insert(VARY, HeaderValue::from_static("Origin"));
     }
-    response
 }

@@ -6,6 +6,9 @@
 
 mod gate;
 mod identity;
+mod patience;
+mod place;
+mod publish;
 mod query;
 
 use std::cell::RefCell;
@@ -14,7 +17,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use danmaku_room::form::Encoding;
@@ -24,26 +27,33 @@ use danmaku_wire::native::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 use danmaku_wire::position::Position;
 use danmaku_wire::websocket::handshake::{self, Policy};
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, Version};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::arrival::Arrival;
 use super::page;
 use super::problem::problem;
 use crate::observe::cells::Cells;
-use crate::wiring::Shared;
+use crate::wiring::{Departure, Shared};
 use crate::worker::Inbox;
-use gate::{event_stream_head, preflight};
+use gate::{event_stream_head, preflight, readable_by};
+use patience::{Patience, Watched};
 use query::Query;
 
-/// Bytes of a request head.
-const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
+/// What is read, and read only.
+const READ: &str = "GET, HEAD, OPTIONS";
+/// What somebody may go on sending who was refused already, bytes, and for how long.
+const HEARD_OUT_BYTES: usize = 1 << 20;
+const HEARD_OUT_WITHIN: Duration = Duration::from_secs(2);
+
 /// A worker's HTTP side.
 #[derive(Clone)]
 pub struct Front {
@@ -64,15 +74,92 @@ struct Stream {
     snapshot: bool,
 }
 
+impl Stream {
+    /// The head alone, of an event stream.
+    fn head(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    fn arrive(self, socket: TcpStream, leftover: &[u8]) -> Arrival {
+        let Self { author, response, encoding, deflate, room, since, tier, snapshot } = self;
+        Arrival {
+            socket,
+            leftover: leftover.to_vec(),
+            response,
+            encoding,
+            deflate,
+            room,
+            since,
+            tier,
+            snapshot,
+            author,
+            moved: None,
+        }
+    }
+}
+
+/// Who is on the other side of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Caller {
+    peer: SocketAddr,
+}
+
+/// A connection taken out of hyper.
+struct TakenOut<Io> {
+    io: Io,
+    /// What was read behind the request.
+    leftover: Bytes,
+    stream: Stream,
+}
+
 type Answer = Result<Response<Full<Bytes>>, std::convert::Infallible>;
 
-/// An answer that is there, or one that never comes because the socket is taken away.
-struct Answering(Option<Response<Full<Bytes>>>);
+/// What becomes of a request.
+enum Answering<'a> {
+    /// Its answer is there.
+    Now(Option<Response<Full<Bytes>>>),
+    /// Its answer takes a while.
+    Later(Pin<Box<dyn Future<Output = Response<Full<Bytes>>> + 'a>>),
+    /// Its answer never comes: the socket is taken away.
+    Taken,
+}
 
-impl Future for Answering {
+impl Answering<'_> {
+    fn now(response: Response<Full<Bytes>>) -> Self {
+        Self::Now(Some(response))
+    }
+}
+
+/// A request with what goes with every answer to it.
+struct Asked<'a> {
+    answering: Answering<'a>,
+    front: &'a Front,
+    patience: &'a Patience,
+    page: Option<HeaderValue>,
+}
+
+impl Future for Asked<'_> {
     type Output = Answer;
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Answer> {
-        self.0.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let mut response = match &mut self.answering {
+            Answering::Now(response) => match response.take() {
+                Some(response) => response,
+                None => return Poll::Pending,
+            },
+            Answering::Later(later) => ready!(later.as_mut().poll(cx)),
+            Answering::Taken => return Poll::Pending,
+        };
+        readable_by(self.page.as_ref(), &mut response);
+        let leaving = self.front.shared.departure() >= Departure::Draining;
+        if leaving || self.patience.exhausted() || self.patience.is_unread() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.patience.answered();
+        Poll::Ready(Ok(response))
     }
 }
 
@@ -87,87 +174,142 @@ impl Front {
     pub fn greet(&self, socket: TcpStream, peer: SocketAddr) {
         let front = self.clone();
         tokio::task::spawn_local(async move {
-            if let Err(error) = front.serve(socket, peer).await {
+            if let Err(error) = front.serve(socket, Caller { peer }).await {
                 tracing::debug!(%error, "a connection ended in its handshake");
             }
         });
     }
 
-    async fn serve(self, socket: TcpStream, peer: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+    async fn serve(self, socket: TcpStream, caller: Caller) -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nonblocking(true)?;
-        let io = TokioIo::new(tokio::net::TcpStream::from_std(socket)?);
-        let stream: RefCell<Option<Stream>> = RefCell::new(None);
-        let service =
-            service_fn(|request: Request<Incoming>| Answering(self.answer(&request, peer, &stream)));
-        let mut connection = http1::Builder::new()
-            // Who has sent all it had to say may still be answered.
-            .half_close(true)
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(self.shared.config.load().handshake_ms))
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(io, service);
-        let taken = poll_fn(|cx| {
-            let polled = connection.poll_without_shutdown(cx);
-            match stream.borrow_mut().take() {
-                Some(stream) => Poll::Ready(Ok(Some(stream))),
-                None => polled.map_ok(|()| None),
-            }
-        });
-        let Some(stream) = taken.await? else { return Ok(()) };
-        let parts = connection.into_parts();
-        let Stream { author, response, encoding, deflate, room, since, tier, snapshot } = stream;
-        self.inbox.put(Arrival {
-            socket: parts.io.into_inner().into_std()?,
-            leftover: parts.read_buf.to_vec(),
-            response,
-            encoding,
-            deflate,
-            room,
-            since,
-            tier,
-            snapshot,
-            author,
-            moved: None,
-        });
+        let socket = tokio::net::TcpStream::from_std(socket)?;
+        if let Some(taken) = self.serve_http(socket, caller).await? {
+            let socket = taken.io.into_std()?;
+            self.inbox.put(taken.stream.arrive(socket, &taken.leftover));
+        }
         Ok(())
     }
 
-    /// The answer to a request; none where it asks for a stream, which is then put into `stream`.
-    fn answer(
+    /// Answers requests until one opens a stream, which is then taken out, or the connection ends.
+    async fn serve_http<Io: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        request: &Request<Incoming>,
-        peer: SocketAddr,
+        io: Io,
+        caller: Caller,
+    ) -> Result<Option<TakenOut<Io>>, hyper::Error> {
+        let config = self.shared.config.load_full();
+        let patience = Patience::new(Rc::clone(&self.inbox), &config);
+        let stream: RefCell<Option<Stream>> = RefCell::new(None);
+        let service = service_fn(|request: Request<Incoming>| self.ask(request, caller, &stream, &patience));
+        let mut connection = http1::Builder::new()
+            // Who has sent all it had to say may still be answered.
+            .half_close(true)
+            // Its own clock cannot tell a connection at rest from a slow request.
+            .header_read_timeout(None)
+            .max_headers(config.headers_max)
+            .max_buf_size(config.head_bytes_max)
+            .serve_connection(TokioIo::new(Watched::new(io, &patience)), service);
+        let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
+        let ended = poll_fn(|cx| {
+            let polled = connection.poll_without_shutdown(cx);
+            if stream.borrow().is_some() {
+                return Poll::Ready(Ok(()));
+            }
+            patience.looked_at();
+            if let Poll::Ready(ended) = polled {
+                return Poll::Ready(ended);
+            }
+            let Some(due) = patience.due() else { return Poll::Pending };
+            if alarm.deadline() != due {
+                alarm.as_mut().reset(due);
+            }
+            alarm.as_mut().poll(cx).map(|()| {
+                tracing::debug!(late = ?patience.late(), "a connection took too long to ask");
+                Ok(())
+            })
+        });
+        ended.await?;
+        let parts = connection.into_parts();
+        let io = parts.io.into_inner().io;
+        match stream.take() {
+            // Bytes that hyper still has for this socket would be lost, and what follows them would make no sense.
+            Some(_) if patience.owes_answers() => Ok(None),
+            Some(stream) => Ok(Some(TakenOut { io, leftover: parts.read_buf, stream })),
+            None => {
+                if patience.is_unread() {
+                    hear_out(io).await;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes a request up.
+    fn ask<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        caller: Caller,
         stream: &RefCell<Option<Stream>>,
-    ) -> Option<Response<Full<Bytes>>> {
-        let path = request.uri().path();
-        let events = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.strip_suffix("/events"));
-        let page = match self.gate(request) {
-            Ok(page) => page,
+        patience: &'a Patience,
+    ) -> Asked<'a> {
+        patience.asked(!request.body().is_end_stream());
+        let (page, answering) = match self.gate(&request) {
+            Ok(page) => (page.cloned(), self.answer(request, caller, stream, patience)),
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
-                return Some(*refusal);
+                (None, Answering::Now(Some(*refusal)))
             }
         };
-        let opened = match (path, events) {
-            ("/ws", _) => self.websocket(request, peer),
-            (_, Some(_)) if request.method() == Method::OPTIONS => return Some(preflight(page)),
-            (_, Some(room)) => self.events(request, room, page, peer),
-            _ => return Some(Self::plain(request, path)),
+        Asked { answering, front: self, patience, page }
+    }
+
+    /// What becomes of a request that may be asked; one for a stream is put into `stream`.
+    fn answer<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        caller: Caller,
+        stream: &RefCell<Option<Stream>>,
+        patience: &'a Patience,
+    ) -> Answering<'a> {
+        let path = request.uri().path();
+        let (room, what) = match path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/')) {
+            Some((room, what)) => (room, what),
+            None => ("", path),
+        };
+        let asks_first = request.method() == Method::OPTIONS;
+        let opened = match what {
+            "/ws" => self.websocket(&request, caller.peer),
+            "events" if asks_first => {
+                return Answering::now(preflight(READ, "GET", "authorization, last-event-id"));
+            }
+            "events" => self.events(&request, room, caller.peer),
+            "danmaku" if asks_first => {
+                return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
+            }
+            "danmaku" => {
+                let room = room.to_owned();
+                return Answering::Later(Box::pin(async move {
+                    self.publish(request, &room, caller, patience).await
+                }));
+            }
+            "/route" if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
+            "/route" => return Answering::now(self.route(&request).unwrap_or_else(|refusal| *refusal)),
+            _ => return Answering::now(Self::plain(&request, path)),
         };
         match opened {
+            Ok(opened) if request.method() == Method::HEAD => Answering::now(opened.head()),
             Ok(opened) => {
                 *stream.borrow_mut() = Some(opened);
-                None
+                Answering::Taken
             }
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
-                Some(*refusal)
+                Answering::Now(Some(*refusal))
             }
         }
     }
 
     fn plain(request: &Request<Incoming>, path: &str) -> Response<Full<Bytes>> {
-        let Some(mut file) = page::file(path) else {
+        let Some(file) = page::file(path) else {
             return problem(
                 404,
                 "not_found",
@@ -175,11 +317,7 @@ impl Front {
             );
         };
         match *request.method() {
-            Method::GET => file,
-            Method::HEAD => {
-                *file.body_mut() = Full::default();
-                file
-            }
+            Method::GET | Method::HEAD => file,
             _ => {
                 let mut refusal = problem(405, "method_not_allowed", "this is only read: use GET or HEAD");
                 refusal.headers_mut().insert(hyper::header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -230,15 +368,11 @@ impl Front {
         })
     }
 
-    fn events(
-        &self,
-        request: &Request<Incoming>,
-        room: &str,
-        page: Option<&HeaderValue>,
-        peer: SocketAddr,
-    ) -> Result<Stream, Refused> {
-        if request.method() != Method::GET {
-            return Err(problem(405, "method_not_allowed", "an event stream is read with GET").into());
+    fn events(&self, request: &Request<Incoming>, room: &str, peer: SocketAddr) -> Result<Stream, Refused> {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            let mut refusal = problem(405, "method_not_allowed", "an event stream is read with GET");
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(READ));
+            return Err(refusal.into());
         }
         let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
@@ -248,7 +382,7 @@ impl Front {
         let since = last.and_then(Position::parse).or(query.since);
         Ok(Stream {
             author,
-            response: event_stream_head(page),
+            response: event_stream_head(request.headers().get(ORIGIN)),
             encoding: Encoding::Sse,
             deflate: false,
             room,
@@ -260,6 +394,23 @@ impl Front {
 }
 
 type Refused = Box<Response<Full<Bytes>>>;
+
+/// Lets somebody who was answered before all was read finish, so that the answer is read: a socket that is closed with
+/// bytes unread is reset, and a reset overtakes what was written before it (RFC 9112, section 9.6).
+async fn hear_out<Io: AsyncRead + AsyncWrite + Unpin>(mut io: Io) {
+    let listening = async {
+        let _ = io.shutdown().await;
+        let mut heard = 0;
+        let mut bytes = [0; 4 << 10];
+        while let Ok(n @ 1..) = io.read(&mut bytes).await {
+            heard += n;
+            if heard > HEARD_OUT_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(HEARD_OUT_WITHIN, listening).await;
+}
 
 /// The full stream costs the most: it is for those on this machine, and later for staff and API keys.
 fn allowed_tier(tier: Tier, peer: SocketAddr) -> Result<Tier, Refused> {

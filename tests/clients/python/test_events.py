@@ -90,7 +90,51 @@ async def events_go_on_after_the_last_id(server):
         again.close()
 
 
+def post(server, room, comment, guest=None):
+    """Sends a comment; status and body of the answer."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=WAIT_SECONDS_MAX)
+    headers = {"Content-Type": "application/json"}
+    if guest:
+        headers["Authorization"] = f"Bearer {guest}"
+    connection.request("POST", f"/api/v1/rooms/{room}/danmaku", json.dumps(comment), headers)
+    response = connection.getresponse()
+    body = json.loads(response.read())
+    connection.close()
+    return response.status, body
+
+
+async def a_client_without_a_socket_is_a_whole_client(server):
+    room = fresh_room("events")
+    async with await Session.open(server, room) as other:
+        events = await asyncio.to_thread(Events, server, room)
+        you = events.joined["you"]
+        sent = {}
+        for n, text in enumerate(NASTY):
+            comment = {"id": f"k-{n}", "text": text}
+            status, body = await asyncio.to_thread(post, server, room, comment, you["guest"])
+            while status == 429:
+                await asyncio.sleep(body["retryAfterMs"] / 1000)
+                status, body = await asyncio.to_thread(post, server, room, comment, you["guest"])
+            equal((status, body["ack"]["id"]), (200, f"k-{n}"), "answer")
+            again = await asyncio.to_thread(post, server, room, comment, you["guest"])
+            equal(again, (status, body), "answer to the same once more")
+            sent[body["ack"]["seq"]] = text
+        # Its own comments come back to it under its own name, and to the others as anybody's.
+        await asyncio.to_thread(events.shown, max(sent))
+        equal(events.log.texts(), sent, "comments on the stream")
+        equal({item["user"]["id"] for item in events.log.items.values()}, {you["id"]}, "authors")
+        heard = await other.publish("heard")
+        await asyncio.to_thread(events.shown, heard)
+        await other.shown(max(sent))
+        equal(other.log.texts(), {**sent, heard: "heard"}, "comments on the socket")
+        events.close()
+        again = await asyncio.to_thread(Events, server, room, events.last_id)
+        equal(again.joined.get("recovered"), True, "recovered")
+        again.close()
+
+
 CASES = [events_carry_the_same_texts_as_a_socket, events_go_on_after_the_last_id]
+CASES.append(a_client_without_a_socket_is_a_whole_client)
 
 if __name__ == "__main__":
     main([(sentence(case), case) for case in CASES])

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use crate::entry::{Mode, Tier};
 use crate::native::command::{
     Auth, Command, DecodeError, Fields, JoinFields, Malformed, Ping, Problem, ReactFields, ReportFields,
-    SendFields, Since, ViewFields,
+    Send, SendFields, Since, ViewFields,
 };
 
 /// Decodes an object with one key, the command's name.
@@ -44,6 +44,20 @@ pub fn decode<'a>(text: &'a str, arena: &'a Bump) -> Result<Command<'a>, DecodeE
         return Err(DecodeError::NotOneCommand);
     }
     fields.finish(reader.bad())
+}
+
+/// Decodes the object of a `send` alone, as it stands in the body of an HTTP request.
+///
+/// # Errors
+/// As [`decode`]'s.
+pub fn decode_send<'a>(text: &'a str, arena: &'a Bump) -> Result<Send<'a>, DecodeError<'a>> {
+    let mut reader = Reader::new(text, arena);
+    let fields = send(&mut reader)?;
+    reader.end()?;
+    match Fields::Send(fields).finish(reader.bad())? {
+        Command::Send(send) => Ok(send),
+        _ => Err(DecodeError::NotOneCommand),
+    }
 }
 
 fn command<'a>(reader: &mut Reader<'a>, name: &str) -> Result<Fields<'a>, Malformed> {

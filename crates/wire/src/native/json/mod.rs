@@ -4,6 +4,6 @@ mod decode;
 mod encode;
 mod reader;
 
-pub use decode::decode;
+pub use decode::{decode, decode_send};
 pub use encode::encode;
 pub use reader::DEPTH_MAX;

@@ -1,0 +1,177 @@
+//! `POST /api/v1/rooms/ROOM/danmaku`: a viewer's comment, where a network breaks WebSocket.
+//!
+//! It goes the way of a `send` over a socket, to the room's owner, and is refused for the same reasons. The answer is
+//! the same `ack`, or a problem document with the code that the `error` would have had.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bumpalo::Bump;
+use danmaku_wire::entry::Author;
+use danmaku_wire::id::RoomId;
+use danmaku_wire::native::{Ack, AckState, DecodeError, ErrorCode, ServerMessage, json};
+use danmaku_wire::position::Epoch;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName, HeaderValue,
+};
+use hyper::{Method, Request, Response};
+use tokio::sync::oneshot;
+
+use super::patience::Patience;
+use super::query::Query;
+use super::{Caller, Front, Refused};
+use crate::identity::guest;
+use crate::ingress::problem::{problem, refusal};
+use crate::worker::calls::Call;
+use crate::worker::message::{Outcome, OwnedSend};
+
+impl Front {
+    /// Answers a publish.
+    pub(super) async fn publish(
+        &self,
+        request: Request<Incoming>,
+        room: &str,
+        caller: Caller,
+        patience: &Patience,
+    ) -> Response<Full<Bytes>> {
+        let (room, user) = match self.publishable(&request, room, caller) {
+            Ok(publishable) => publishable,
+            Err(refusal) => return *refusal,
+        };
+        match self.body(request.into_body()).await {
+            Ok(body) => {
+                patience.heard_all();
+                self.publish_body(&body, room, user).await
+            }
+            Err(refusal) => *refusal,
+        }
+    }
+
+    /// Looks at all that the head says: which room, and who writes.
+    fn publishable(
+        &self,
+        request: &Request<Incoming>,
+        room: &str,
+        caller: Caller,
+    ) -> Result<(RoomId, Arc<Author>), Refused> {
+        if request.method() != Method::POST {
+            let mut refusal = problem(405, "method_not_allowed", "a comment is sent with POST");
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, OPTIONS"));
+            return Err(refusal.into());
+        }
+        let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
+        check_form(request.headers())?;
+        let max = self.shared.config.load().body_bytes_max;
+        if request.body().size_hint().lower() > max as u64 {
+            return Err(self.too_long(max));
+        }
+        let query = Query::parse(request.uri().query().unwrap_or(""))?;
+        let user = self.identify(request, &query, None)?;
+        let secret = *self.shared.config.load().secret();
+        Ok((room, user.unwrap_or_else(|| guest::author(guest::number_of(caller.peer.ip(), &secret)))))
+    }
+
+    fn too_long(&self, max: usize) -> Refused {
+        problem(413, "body_too_long", &format!("the body of a comment is at most {max} bytes long")).into()
+    }
+
+    /// Reads the body, within its bounds of size and time.
+    async fn body(&self, body: Incoming) -> Result<Bytes, Refused> {
+        let config = self.shared.config.load_full();
+        let whole = Limited::new(body, config.body_bytes_max).collect();
+        match tokio::time::timeout(Duration::from_millis(config.handshake_ms), whole).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_long(config.body_bytes_max)),
+            Ok(Err(_)) => {
+                Err(problem(400, "bad_request", "the body ended early, or its chunks are malformed").into())
+            }
+            Err(_) => {
+                Err(problem(408, "request_timeout", "the body did not come within the time of a handshake")
+                    .into())
+            }
+        }
+    }
+
+    async fn publish_body(&self, body: &[u8], room: RoomId, user: Arc<Author>) -> Response<Full<Bytes>> {
+        let send = match owned(body) {
+            Ok(send) => send,
+            Err(refusal) => {
+                self.cells.refuse(ErrorCode::BadRequest);
+                return *refusal;
+            }
+        };
+        let (answer, fate) = oneshot::channel();
+        let id = send.as_send().id.to_owned();
+        self.inbox.call(Call { room, user, send, answer });
+        let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
+        match tokio::time::timeout(within, fate).await {
+            Ok(Ok(outcome)) => told(&id, &outcome),
+            // Its comment may come to be: the same id tells.
+            Ok(Err(_)) | Err(_) => refusal(ErrorCode::Unavailable, Some(1_000), &[]),
+        }
+    }
+}
+
+/// A body is JSON, and as it is: nothing is inflated, and nothing else is expected.
+fn check_form(headers: &HeaderMap) -> Result<(), Refused> {
+    let is_json = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
+        let bare = kind.split(';').next().unwrap_or_default().trim();
+        bare.eq_ignore_ascii_case("application/json")
+    });
+    if !is_json {
+        return Err(
+            problem(415, "unsupported_media_type", "send JSON: `Content-Type: application/json`").into()
+        );
+    }
+    let encoded = headers.get_all(CONTENT_ENCODING).iter();
+    if encoded.into_iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(problem(
+            415,
+            "unsupported_media_type",
+            "send the body as it is, without Content-Encoding",
+        )
+        .into());
+    }
+    if headers.get(EXPECT).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+        return Err(problem(417, "expectation_failed", "only `Expect: 100-continue` is met").into());
+    }
+    Ok(())
+}
+
+/// The command in a body.
+fn owned(body: &[u8]) -> Result<OwnedSend, Refused> {
+    let arena = Bump::new();
+    let text = std::str::from_utf8(body).map_err(|_| problem(400, "bad_request", "the body is not UTF-8"))?;
+    match json::decode_send(text, &arena) {
+        Ok(send) => Ok(OwnedSend::from(&send)),
+        Err(DecodeError::Malformed(_)) => Err(problem(400, "bad_request", "the body is not JSON").into()),
+        Err(error) => Err(problem(400, "bad_request", &error.to_string()).into()),
+    }
+}
+
+/// A comment's fate as an answer.
+fn told(id: &str, outcome: &Outcome) -> Response<Full<Bytes>> {
+    match outcome {
+        Outcome::Accepted { seq, epoch } => {
+            let epoch = epoch.as_ref().map(Epoch::as_str);
+            let ack = Ack { id, state: AckState::Accepted, seq: Some(*seq), epoch };
+            let mut body = Vec::new();
+            json::encode(&ServerMessage::Ack(ack), &mut body);
+            let mut response = Response::new(Full::new(Bytes::from(body)));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert(
+                HeaderName::from_static("x-content-type-options"),
+                HeaderValue::from_static("nosniff"),
+            );
+            response
+        }
+        Outcome::Refused(refused) => refusal(refused.code, refused.retry_after_ms, &[]),
+        Outcome::NotStored { seq } => {
+            refusal(ErrorCode::NotStored, None, &[("seq", (*seq).into()), ("shown", true.into())])
+        }
+    }
+}
