@@ -9,4 +9,5 @@ pub mod entry;
 pub mod id;
 pub mod native;
 pub mod position;
+pub mod proxy_protocol;
 pub mod websocket;
