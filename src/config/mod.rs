@@ -19,6 +19,8 @@ use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
+use crate::ingress::caller::ProxyProtocol;
+use crate::ingress::network::Network;
 use crate::ingress::origin;
 use advertised_url::AdvertisedUrl;
 use auth_key::AuthKey;
@@ -102,6 +104,12 @@ pub struct Config {
     pub rooms_max: usize,
     /// Where clients are sent.
     pub advertised_url: Option<AdvertisedUrl>,
+    /// Proxies whose word about callers is taken.
+    pub trusted_proxies: Vec<Network>,
+    /// Whether plain connections begin with a PROXY header.
+    pub proxy_protocol: ProxyProtocol,
+    /// How long such a header may take, milliseconds.
+    pub proxy_header_ms: u64,
     /// Whether users without a token may come in.
     pub anonymous: bool,
     /// Whether a token may stand in the address.
@@ -194,6 +202,13 @@ impl Config {
     fn validate(raw: Raw) -> Result<Self, OutOfBounds> {
         raw.check()?;
         check_keys(&raw.auth.keys)?;
+        if raw.server.proxy_protocol == ProxyProtocol::Required && raw.server.trusted_proxies.is_empty() {
+            return Err(OutOfBounds {
+                key: "server.proxy_protocol".to_owned(),
+                value: "\"required\"".to_owned(),
+                expected: "nobody could connect; list the proxies in `server.trusted_proxies`".to_owned(),
+            });
+        }
         let loopback = raw.server.listen.0.ip().is_loopback();
         let anonymous = raw.auth.anonymous.unwrap_or(loopback && raw.auth.keys.is_empty());
         if raw.auth.keys.is_empty() && !anonymous {
@@ -228,6 +243,9 @@ impl Config {
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
+            trusted_proxies: server.trusted_proxies,
+            proxy_protocol: server.proxy_protocol,
+            proxy_header_ms: server.proxy_header_within.us() / 1_000,
             advertised_url: server.advertised_url,
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
@@ -311,6 +329,7 @@ impl Config {
         self.admin_listen = running.admin_listen;
         self.data_dir.clone_from(&running.data_dir);
         self.workers = running.workers;
+        self.proxy_protocol = running.proxy_protocol;
         self.deflate_level = running.deflate_level;
         self.set_secret(running.room.owner.secret);
         reloaded

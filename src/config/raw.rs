@@ -10,6 +10,8 @@ use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
 use super::value::{Address, Duration, Mode, Size};
+use crate::ingress::caller::ProxyProtocol;
+use crate::ingress::network::Network;
 use crate::ingress::origin::Pattern;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -88,6 +90,14 @@ section! {
         rooms_max: usize = 100_000 => 1 to 10_000_000,
         /// Where clients are sent by `/route`, such as `"wss://live.example"`; absent: to this address, by a path alone.
         advertised_url: Option<AdvertisedUrl> = None,
+        /// Proxies whose word about callers is taken (`Forwarded`, `X-Forwarded-For`, PROXY headers): networks such as
+        /// `10.0.0.0/8`, or addresses. Everybody else's is ignored.
+        trusted_proxies: Vec<Network> = Vec::new(),
+        /// Whether connections to `server.listen` begin with a PROXY header, version 1 or 2: `"off"` or `"required"`.
+        /// When required, a connection without one, or from elsewhere than `server.trusted_proxies`, is closed.
+        proxy_protocol: ProxyProtocol = ProxyProtocol::Off; restart,
+        /// How long a PROXY header may take.
+        proxy_header_within: Duration = Duration::of_ms(3_000) => "100ms" to "1m",
     }
 }
 

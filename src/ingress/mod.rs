@@ -1,8 +1,10 @@
 //! How connections come in: listeners, HTTP, handshakes.
 
 pub mod arrival;
+pub mod caller;
 pub mod http;
 pub mod listener;
+pub mod network;
 pub mod origin;
 pub mod page;
 pub mod problem;

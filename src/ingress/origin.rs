@@ -43,11 +43,14 @@ impl Origin {
     }
 
     /// Whether this page is served under the address that the request was sent to. `host` is the request's
-    /// Host; without a port it is the page's own scheme's, since a proxy in front may speak TLS.
-    fn is_of(&self, host: &str) -> bool {
-        authority(host).is_some_and(|(name, port)| {
-            name == self.host && port.unwrap_or(default_port(self.secure)) == self.port
-        })
+    /// Host; without a port it is the page's own scheme's, since a proxy in front may speak TLS. `secure` tells
+    /// whether it does, where that is known.
+    fn is_of(&self, host: &str, secure: Option<bool>) -> bool {
+        let scheme = secure.is_none_or(|secure| secure == self.secure);
+        scheme
+            && authority(host).is_some_and(|(name, port)| {
+                name == self.host && port.unwrap_or(default_port(self.secure)) == self.port
+            })
     }
 
     fn matches(&self, pattern: &Self) -> bool {
@@ -59,14 +62,15 @@ impl Origin {
     }
 }
 
-/// Whether a request that says it comes from `origin`, sent to `host`, is let in.
-pub fn allowed(origin: &str, host: Option<&str>, list: &[Pattern]) -> bool {
+/// Whether a request that says it comes from `origin`, sent to `host`, is let in. `secure`: whether the caller speaks
+/// TLS, with this server or a trusted proxy in front of it; `None` where nobody says.
+pub fn allowed(origin: &str, host: Option<&str>, secure: Option<bool>, list: &[Pattern]) -> bool {
     if list.contains(&Pattern::Any) {
         return true;
     }
     // `null` (a sandbox, a file) and whatever else is no origin are nobody's pages.
     let Some(origin) = Origin::parse(origin) else { return false };
-    host.is_some_and(|host| origin.is_of(host))
+    host.is_some_and(|host| origin.is_of(host, secure))
         || list.iter().any(|pattern| matches!(pattern, Pattern::Of(of) if origin.matches(of)))
 }
 
@@ -200,10 +204,24 @@ mod tests {
             ("http://127.0.0.1:8080", "localhost:8080", false),
             ("http://chat.example@evil.example", "chat.example", false),
         ] {
-            assert_eq!(allowed(origin, Some(host), &list), expected, "{origin} at {host}");
+            assert_eq!(allowed(origin, Some(host), None, &list), expected, "{origin} at {host}");
         }
-        assert!(allowed("https://anything.example", None, &[Pattern::Any]));
-        assert!(!allowed("https://anything.example", None, &[]));
+        assert!(allowed("https://anything.example", None, None, &[Pattern::Any]));
+        assert!(!allowed("https://anything.example", None, None, &[]));
+        // Where the scheme is known, an own page is one of this scheme; the list is as it was.
+        for (origin, secure, expected) in [
+            ("https://chat.example", true, true),
+            ("https://chat.example", false, false),
+            ("http://chat.example", true, false),
+            ("http://chat.example", false, true),
+            ("https://live.example", false, true),
+        ] {
+            assert_eq!(
+                allowed(origin, Some("chat.example"), Some(secure), &list),
+                expected,
+                "{origin} {secure}"
+            );
+        }
     }
 
     /// `Pattern::parse`: what is no origin is refused, and what is shown is read back.

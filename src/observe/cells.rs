@@ -138,6 +138,8 @@ cells! {
     tail_bytes: Gauge,
     /// Pings sent to silent peers.
     pings_sent: Counter,
+    /// Connections closed for want of a PROXY header from a trusted proxy.
+    proxy_headers_refused: Counter,
     /// Handshakes refused.
     handshakes_refused: Counter,
     /// Entries shown that the store has not confirmed.

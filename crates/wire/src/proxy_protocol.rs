@@ -4,7 +4,8 @@
 //! In come the first bytes of a connection, as many as have arrived; out comes the header with its length, the wish
 //! for more bytes, or what is wrong. What follows the header is never looked at.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+// Of the core library, which has addresses and no sockets.
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// The longest line of version 1, its CRLF included (section 2.1).

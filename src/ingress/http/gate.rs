@@ -9,6 +9,7 @@ use hyper::header::{
 use hyper::{Request, Response, StatusCode, Version};
 
 use super::{Front, Refused};
+use crate::ingress::caller::Asker;
 use crate::ingress::origin;
 use crate::ingress::problem::problem;
 
@@ -22,6 +23,7 @@ impl Front {
     pub(super) fn gate<'r>(
         &self,
         request: &'r Request<Incoming>,
+        asker: &Asker,
     ) -> Result<Option<&'r HeaderValue>, Refused> {
         let config = self.shared.config.load();
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
@@ -51,7 +53,7 @@ impl Front {
         let path = request.uri().path();
         let opens = matches!(path, "/ws" | "/route") || path.starts_with("/api/");
         let Some(page) = request.headers().get(ORIGIN).filter(|_| opens) else { return Ok(None) };
-        if page.to_str().is_ok_and(|page| origin::allowed(page, host, &config.origins)) {
+        if page.to_str().is_ok_and(|page| origin::allowed(page, host, asker.secure, &config.origins)) {
             return Ok(Some(page));
         }
         Err(problem(

@@ -4,6 +4,7 @@
 //! server-sent events) is never answered by it: the socket is taken out, with what was read behind the
 //! request, and the response head becomes the first bytes of the session's outbox.
 
+mod calling;
 mod gate;
 mod identity;
 mod patience;
@@ -37,6 +38,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::arrival::Arrival;
+use super::caller::Asker;
+use super::caller::announced::Announced;
 use super::page;
 use super::problem::problem;
 use crate::observe::cells::Cells;
@@ -106,6 +109,8 @@ impl Stream {
 #[derive(Debug, Clone, Copy)]
 struct Caller {
     peer: SocketAddr,
+    /// What a proxy said before the first request.
+    announced: Announced,
 }
 
 /// A connection taken out of hyper.
@@ -174,15 +179,17 @@ impl Front {
     pub fn greet(&self, socket: TcpStream, peer: SocketAddr) {
         let front = self.clone();
         tokio::task::spawn_local(async move {
-            if let Err(error) = front.serve(socket, Caller { peer }).await {
+            if let Err(error) = front.serve(socket, peer).await {
                 tracing::debug!(%error, "a connection ended in its handshake");
             }
         });
     }
 
-    async fn serve(self, socket: TcpStream, caller: Caller) -> Result<(), Box<dyn std::error::Error>> {
+    async fn serve(self, socket: TcpStream, peer: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nonblocking(true)?;
-        let socket = tokio::net::TcpStream::from_std(socket)?;
+        let mut socket = tokio::net::TcpStream::from_std(socket)?;
+        let announced = self.announced(&mut socket, peer).await?;
+        let caller = Caller { peer, announced };
         if let Some(taken) = self.serve_http(socket, caller).await? {
             let socket = taken.io.into_std()?;
             self.inbox.put(taken.stream.arrive(socket, &taken.leftover));
@@ -252,8 +259,9 @@ impl Front {
         patience: &'a Patience,
     ) -> Asked<'a> {
         patience.asked(!request.body().is_end_stream());
-        let (page, answering) = match self.gate(&request) {
-            Ok(page) => (page.cloned(), self.answer(request, caller, stream, patience)),
+        let asker = self.asker(&request, caller);
+        let (page, answering) = match self.gate(&request, &asker) {
+            Ok(page) => (page.cloned(), self.answer(request, asker, stream, patience)),
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
                 (None, Answering::Now(Some(*refusal)))
@@ -266,7 +274,7 @@ impl Front {
     fn answer<'a>(
         &'a self,
         request: Request<Incoming>,
-        caller: Caller,
+        asker: Asker,
         stream: &RefCell<Option<Stream>>,
         patience: &'a Patience,
     ) -> Answering<'a> {
@@ -277,18 +285,18 @@ impl Front {
         };
         let asks_first = request.method() == Method::OPTIONS;
         let opened = match what {
-            "/ws" => self.websocket(&request, caller.peer),
+            "/ws" => self.websocket(&request, &asker),
             "events" if asks_first => {
                 return Answering::now(preflight(READ, "GET", "authorization, last-event-id"));
             }
-            "events" => self.events(&request, room, caller.peer),
+            "events" => self.events(&request, room, &asker),
             "danmaku" if asks_first => {
                 return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
             }
             "danmaku" => {
                 let room = room.to_owned();
                 return Answering::Later(Box::pin(async move {
-                    self.publish(request, &room, caller, patience).await
+                    self.publish(request, &room, asker, patience).await
                 }));
             }
             "/route" if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
@@ -326,7 +334,7 @@ impl Front {
         }
     }
 
-    fn websocket(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<Stream, Refused> {
+    fn websocket(&self, request: &Request<Incoming>, asker: &Asker) -> Result<Stream, Refused> {
         let headers: Vec<_> =
             request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         let headers = headers.iter().copied();
@@ -363,12 +371,12 @@ impl Front {
             deflate: accepted.deflate.is_some(),
             room,
             since: query.since,
-            tier: allowed_tier(query.tier, peer)?,
+            tier: allowed_tier(query.tier, asker)?,
             snapshot: query.snapshot,
         })
     }
 
-    fn events(&self, request: &Request<Incoming>, room: &str, peer: SocketAddr) -> Result<Stream, Refused> {
+    fn events(&self, request: &Request<Incoming>, room: &str, asker: &Asker) -> Result<Stream, Refused> {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             let mut refusal = problem(405, "method_not_allowed", "an event stream is read with GET");
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(READ));
@@ -387,7 +395,7 @@ impl Front {
             deflate: false,
             room,
             since,
-            tier: allowed_tier(query.tier, peer)?,
+            tier: allowed_tier(query.tier, asker)?,
             snapshot: query.snapshot,
         })
     }
@@ -413,8 +421,8 @@ async fn hear_out<Io: AsyncRead + AsyncWrite + Unpin>(mut io: Io) {
 }
 
 /// The full stream costs the most: it is for those on this machine, and later for staff and API keys.
-fn allowed_tier(tier: Tier, peer: SocketAddr) -> Result<Tier, Refused> {
-    if tier == Tier::Full && !peer.ip().to_canonical().is_loopback() {
+fn allowed_tier(tier: Tier, asker: &Asker) -> Result<Tier, Refused> {
+    if tier == Tier::Full && !asker.nearby {
         return Err(problem(403, "forbidden", "tier=full is for staff: use standard or lite").into());
     }
     Ok(tier)

@@ -21,8 +21,9 @@ use tokio::sync::oneshot;
 
 use super::patience::Patience;
 use super::query::Query;
-use super::{Caller, Front, Refused};
+use super::{Front, Refused};
 use crate::identity::guest;
+use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
 use crate::worker::calls::Call;
 use crate::worker::message::{Outcome, OwnedSend};
@@ -33,10 +34,10 @@ impl Front {
         &self,
         request: Request<Incoming>,
         room: &str,
-        caller: Caller,
+        asker: Asker,
         patience: &Patience,
     ) -> Response<Full<Bytes>> {
-        let (room, user) = match self.publishable(&request, room, caller) {
+        let (room, user) = match self.publishable(&request, room, asker) {
             Ok(publishable) => publishable,
             Err(refusal) => return *refusal,
         };
@@ -54,7 +55,7 @@ impl Front {
         &self,
         request: &Request<Incoming>,
         room: &str,
-        caller: Caller,
+        asker: Asker,
     ) -> Result<(RoomId, Arc<Author>), Refused> {
         if request.method() != Method::POST {
             let mut refusal = problem(405, "method_not_allowed", "a comment is sent with POST");
@@ -70,7 +71,7 @@ impl Front {
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
         let user = self.identify(request, &query, None)?;
         let secret = *self.shared.config.load().secret();
-        Ok((room, user.unwrap_or_else(|| guest::author(guest::number_of(caller.peer.ip(), &secret)))))
+        Ok((room, user.unwrap_or_else(|| guest::author(guest::number_of(asker.address, &secret)))))
     }
 
     fn too_long(&self, max: usize) -> Refused {
