@@ -32,6 +32,10 @@ const CONTROL: Bounds = Bounds { slots: 16_384, bytes_max: 64 << 20, age_max_us:
 const VIP: Bounds = Bounds { slots: 4_096, bytes_max: 8 << 20, age_max_us: 2_000_000 };
 const NORMAL: Bounds = Bounds { slots: 65_536, bytes_max: 64 << 20, age_max_us: 1_000_000 };
 
+/// What a worker's mailbox takes at most: its slots, which are 64 bytes each, and the bytes behind them.
+pub(crate) const MAILBOX_BYTES_MAX: usize =
+    (CONTROL.slots + VIP.slots + NORMAL.slots) * 64 + CONTROL.bytes_max + VIP.bytes_max + NORMAL.bytes_max;
+
 /// A server whose sockets are bound and whose workers run.
 #[derive(Debug)]
 pub struct Server {

@@ -148,6 +148,7 @@ fn what_cannot_be_served_is_refused_with_its_own_status() {
         ("GET /", format!("{host}X-Long: {long}\r\n"), 431),
         (&format!("GET /{}", &long[..9_000]), host.to_owned(), 414),
         (&format!("GET /{long}"), host.to_owned(), 431),
+        ("GET /", format!("{host}{}", "X: y\r\n".repeat(100)), 431),
         // Where two readers could see two requests (RFC 9112, 6.3 and 11.2).
         ("POST /", format!("{host}Content-Length: 1\r\nContent-Length: 2\r\n"), 400),
         ("GET /", format!("{host}X-Fold: a\r\n b\r\n"), 400),
@@ -162,6 +163,9 @@ fn what_cannot_be_served_is_refused_with_its_own_status() {
             "{shown} {}: {answer}",
             headers.chars().take(200).collect::<String>()
         );
+    }
+    for (limit, count) in [("head_bytes", 2), ("headers", 1), ("target_bytes", 1)] {
+        assert_eq!(server.met(limit), count, "{limit}");
     }
     for nonsense in [&b"\x16\x03\x01\x02\x00"[..], b"GET / HTTP/9.9\r\n\r\n", b"\0\0\0\0\r\n\r\n"] {
         let answer = exchange(&server, nonsense);
@@ -222,6 +226,7 @@ fn a_connection_asks_only_so_often() {
         assert_eq!((answer.status, answer.header("connection")), (404, close));
     }
     kept.closed();
+    assert_eq!(server.met("requests"), 1);
 }
 
 /// A connection that does not begin to ask, does not end to, or rests for too long is closed, without a word.
@@ -244,6 +249,9 @@ fn a_connection_that_does_not_ask_in_time_is_closed() {
     while !trickles.answers_within(Duration::from_millis(50)) && !trickles.is_closed() {
         trickles.send("X");
         assert!(start.elapsed() < Duration::from_secs(30), "still open");
+    }
+    for (limit, count) in [("first_request", 3), ("keep_alive", 1), ("later_request", 1)] {
+        assert_eq!(server.met(limit), count, "{limit}");
     }
 }
 

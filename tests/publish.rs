@@ -173,6 +173,7 @@ fn a_body_that_does_not_come_or_does_not_end_is_given_up() {
     let refused = endless.send("x".repeat(900_000)).answer();
     assert_eq!((refused.status, refused.code().as_str()), (413, "body_too_long"));
     endless.closed();
+    assert_eq!((server.met("body_time"), server.met("body_bytes")), (1, 1));
 }
 
 /// A guest who shows nothing is its address; one who shows its signed id is who it was; a user is who the token says.
@@ -358,6 +359,11 @@ fn a_request_hears_of_a_store_that_fails_or_stands_still() {
     assert!(refused.header("retry-after").is_some());
     let given_up = waiting.answer();
     assert_eq!((given_up.status, given_up.code().as_str()), (503, "unavailable"));
+    let metrics =
+        Exchange::new(server.admin).send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").answer().body;
+    let counter = format!("danmaku_limit_met_total{{limit={:?}}} ", "answer_time");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(&counter));
+    assert!(count.is_some_and(|count| count != "0"), "{count:?}");
     server.stop();
     server.join();
 }

@@ -39,6 +39,7 @@ async fn errors_beyond_five_a_second_come_as_one_number() {
     // The clock's second may turn while they arrive.
     assert!((5..=10).contains(&single) && (1..=2).contains(&numbers), "{single} single, {numbers} numbers");
     assert_eq!(server.metric("danmaku_refused_total{reason=\"unknown_command\"}"), SENT);
+    assert_eq!(server.met("errors_per_s"), numbers);
 }
 
 /// A connection that sends more frames or bytes in a second than it may is closed with 1008, and its neighbours

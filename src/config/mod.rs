@@ -146,6 +146,10 @@ pub struct Config {
     pub frames_per_s: u32,
     /// Bytes it may send in a second.
     pub bytes_per_s: u64,
+    /// Bytes of a session's outbox above which its socket is not read.
+    pub outbox_bytes_max: usize,
+    /// Errors that a connection is told one by one in a second.
+    pub errors_per_s: u16,
     /// From how many members on a room's sessions stay on the worker that accepted them.
     pub spread_members: u32,
     /// How long an empty room's replica stays, microseconds.
@@ -270,6 +274,8 @@ impl Config {
             inflated_bytes_per_s: websocket.inflated_bytes_per_s.0,
             frames_per_s: websocket.frames_per_s,
             bytes_per_s: websocket.bytes_per_s.0,
+            outbox_bytes_max: websocket.outbox_bytes_max.bytes(),
+            errors_per_s: websocket.errors_per_s,
             spread_members: rooms.spread_members,
             linger_us: rooms.linger.us(),
             tick_max_us: flush.max_tick.us(),

@@ -160,6 +160,10 @@ section! {
         frames_per_s: u32 = 500 => 10 to 100_000_000,
         /// Bytes a connection may send in a second; above it is closed with 1008.
         bytes_per_s: Size = Size(1 << 20) => "16KiB" to "1GiB",
+        /// Bytes that a connection alone is owed above which its socket is not read: acks, errors, pongs.
+        outbox_bytes_max: Size = Size(4 << 10) => "1KiB" to "1MiB",
+        /// Errors that a connection is told one by one in a second; the rest comes as one number.
+        errors_per_s: u16 = 5 => 1 to 10_000,
         /// Silence after which a peer is asked whether it is there.
         ping_after: Duration = Duration::of_ms(25_000) => "1s" to "1h",
         /// How long it may take to answer.

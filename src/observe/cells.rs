@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::native::ErrorCode;
 
+use super::limits::Limit;
+
 /// One number with one writer.
 #[derive(Debug, Default)]
 pub struct Cell(AtomicU64);
@@ -46,6 +48,8 @@ macro_rules! cells {
             $( $(#[doc = $doc])+ pub $field: Cell, )*
             /// Refusals by error code.
             pub refused: [Cell; ErrorCode::ALL.len()],
+            /// Limits that peers met.
+            pub limits: [Cell; Limit::ALL.len()],
             /// Ended sessions by close code.
             pub closed: [Cell; CLOSE_CODES.len()],
         }
@@ -55,6 +59,7 @@ macro_rules! cells {
                 Self {
                     $( $field: Cell::default(), )*
                     refused: std::array::from_fn(|_| Cell::default()),
+                    limits: std::array::from_fn(|_| Cell::default()),
                     closed: std::array::from_fn(|_| Cell::default()),
                 }
             }
@@ -174,6 +179,16 @@ impl Cells {
         if let Some(i) = ErrorCode::ALL.iter().position(|c| *c == code) {
             self.refused[i].add(1);
         }
+    }
+
+    /// Counts a limit that a peer met.
+    pub fn met(&self, limit: Limit) {
+        self.met_often(limit, 1);
+    }
+
+    /// Counts a limit that peers met, so often.
+    pub fn met_often(&self, limit: Limit, n: u64) {
+        self.limits[limit as usize].add(n);
     }
 
     /// Counts an ended session.

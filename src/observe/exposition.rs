@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::observe::cells::{CLOSE_CODES, Cell, Cells, Kind};
+use crate::observe::limits::Limit;
 
 /// Sums the workers' cells at each scrape.
 #[derive(Debug)]
@@ -65,6 +66,12 @@ impl Collector for Workers {
         for (i, code) in ErrorCode::ALL.iter().enumerate() {
             let count = ConstCounter::new(self.sum(|c| &c.refused[i]));
             count.encode(refused.encode_family(&[("reason", code.as_str())])?)?;
+        }
+        let mut met =
+            encoder.encode_descriptor("limit_met", "Limits that peers met.", None, MetricType::Counter)?;
+        for (i, limit) in Limit::ALL.iter().enumerate() {
+            let count = ConstCounter::new(self.sum(|c| &c.limits[i]));
+            count.encode(met.encode_family(&[("limit", limit.row().name)])?)?;
         }
         let mut closed = encoder.encode_descriptor("closed", "Sessions ended.", None, MetricType::Counter)?;
         for (i, code) in CLOSE_CODES.iter().enumerate() {

@@ -2,5 +2,7 @@
 
 pub mod cells;
 pub mod exposition;
+pub mod limits;
+pub mod limits_page;
 pub mod logging;
 pub mod memory;

@@ -9,6 +9,7 @@ use super::rooms::{Follow, Pass};
 use super::session::Flags;
 use super::{PASSES_US, Worker};
 use crate::egress::{Offer, offer_plain};
+use crate::observe::limits::Limit;
 
 /// Writes between two looks at the clock.
 const SLICE_WRITES: usize = 32;
@@ -93,6 +94,7 @@ impl Worker {
                 let blocked = self.rooms.get(room).view.blocked.clone();
                 let Some(slot) = self.longest_stuck(blocked.into_iter()) else { break };
                 self.cells.slow_consumers.add(1);
+                self.cells.met(Limit::TailBytes);
                 self.reset(slot, DisconnectCode::SlowConsumer);
             }
         }

@@ -11,15 +11,14 @@ use danmaku_wire::native::{
 };
 use danmaku_wire::position::{Epoch, Position};
 use danmaku_wire::websocket::decoder::{Event, Input};
-use danmaku_wire::websocket::frame::{self, Opcode};
+use danmaku_wire::websocket::violation::Violation;
 use rustix::io::Errno;
 
 use super::membership::Move;
 use super::session::{Flags, NOWHERE, Spent};
 use super::{Codec, READ_BUFFER, Worker};
+use crate::observe::limits::Limit;
 
-/// A session whose outbox holds more than this is not read until it is flushed.
-const OUTBOX_MAX: usize = 4 << 10;
 /// What a closing session may still send before it is cut off.
 const CLOSING_BYTES_MAX: usize = 64 << 10;
 
@@ -91,8 +90,7 @@ impl Worker {
             let flood = u64::from(spent.bytes) > self.config.bytes_per_s;
             if flood && !self.slab.hot(slot).flags.any(Flags::CLOSING) {
                 codec.buffer = buffer;
-                self.cells.floods.add(1);
-                return self.end(slot, DisconnectCode::Policy);
+                return self.end_flood(slot, Limit::BytesPerSecond);
             }
             let flow = self.input(slot, &mut buffer[..n], codec);
             codec.buffer = buffer;
@@ -151,8 +149,7 @@ impl Worker {
                     let spent = self.spent(slot);
                     spent.frames = spent.frames.saturating_add(1);
                     if spent.frames > config.frames_per_s {
-                        self.cells.floods.add(1);
-                        self.end(slot, DisconnectCode::Policy);
+                        self.end_flood(slot, Limit::FramesPerSecond);
                         break Flow::Stop;
                     }
                     let flow = self.event(slot, event, &codec.arena);
@@ -161,12 +158,12 @@ impl Worker {
                         break flow;
                     }
                     if codec.inflater.inflated_bytes() - inflated_before > budget {
-                        self.cells.floods.add(1);
-                        self.end(slot, DisconnectCode::Policy);
+                        self.end_flood(slot, Limit::InflatedPerSecond);
                         break Flow::Stop;
                     }
                 }
                 Err(violation) => {
+                    self.note_violation(&violation);
                     self.end(slot, violation.disconnect());
                     break Flow::Stop;
                 }
@@ -195,6 +192,22 @@ impl Worker {
             self.slab.cold(slot).decoder = decoder;
         }
         flow
+    }
+
+    /// Ends a session that sent more in a second than it may.
+    fn end_flood(&mut self, slot: u32, limit: Limit) {
+        self.cells.floods.add(1);
+        self.cells.met(limit);
+        self.end(slot, DisconnectCode::Policy);
+    }
+
+    fn note_violation(&self, violation: &Violation) {
+        match violation {
+            Violation::FrameTooBig { .. } => self.cells.met(Limit::FrameBytes),
+            Violation::MessageTooBig { .. } => self.cells.met(Limit::MessageBytes),
+            Violation::TooManyFragments { .. } => self.cells.met(Limit::Fragments),
+            _ => {}
+        }
     }
 
     /// Inflated bytes that the session may still cause in this second.
@@ -249,7 +262,7 @@ impl Worker {
                 return Flow::Stop;
             }
             Event::Ping(payload) => {
-                self.outbox(slot, |out| frame::write(out, Opcode::Pong, false, payload));
+                self.owe_pong(slot, payload);
                 return self.flow(slot);
             }
             Event::Pong(_) => return Flow::Go,
@@ -288,7 +301,11 @@ impl Worker {
             return Flow::Stop;
         }
         // What comes behind a join is meant for the room that is being joined.
-        let full = cold.outbox.as_ref().is_some_and(|outbox| outbox.pending() > OUTBOX_MAX);
+        let max = self.config.outbox_bytes_max;
+        let full = cold.outbox.as_ref().is_some_and(|outbox| outbox.pending() > max);
+        if full {
+            self.cells.met(Limit::Outbox);
+        }
         if full || hot.flags.any(Flags::ATTACHING) { Flow::Pause } else { Flow::Go }
     }
 

@@ -21,6 +21,7 @@ use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
 use crate::identity::guest;
 use crate::ingress::arrival::{Arrival, Moved};
+use crate::observe::limits::Limit;
 
 /// A session's way to another worker.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Worker {
         hot.due_s = self.second + self.config.ping_after_s;
         let mut cold = Cold {
             decoder: Decoder::new(deflate),
-            outbox: Some(Box::new(Outbox { bytes: response, sent: 0, tail: 0 })),
+            outbox: Some(Box::new(Outbox { bytes: response, ..Outbox::default() })),
             encoding,
             tier,
             author,
@@ -173,7 +174,9 @@ impl Worker {
     fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>) {
         self.cells.joins.add(1);
         let Some(index) = self.find_or_open(room) else {
-            return self.refuse(slot, None, ErrorCode::TooManyRooms);
+            self.cells.met(Limit::Rooms);
+            self.refuse(slot, None, ErrorCode::TooManyRooms);
+            return self.end(slot, DisconnectCode::Overloaded);
         };
         let session = self.slab.reference(slot);
         let hot = self.slab.hot(slot);

@@ -12,17 +12,16 @@ use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::Tier;
 use danmaku_wire::native::{Ack, AckState, ErrorCode, ErrorMessage, Gap, ServerMessage};
 use danmaku_wire::position::Epoch;
-use danmaku_wire::websocket::frame;
+use danmaku_wire::websocket::frame::{self, Opcode};
 
 use super::Worker;
 use super::message::{Outcome, Publisher, Reply};
 use super::session::{Cold, Errors, Flags, Hot, NOWHERE, Outbox};
 use crate::egress::{Offer, offer_plain};
+use crate::observe::limits::Limit;
 
 /// How much a session may be brought forward in one go, bytes.
 pub(super) const RUN_BYTES_MAX: usize = 256 << 10;
-/// Error replies that a connection gets in a second, one by one.
-const ERRORS_PER_S_MAX: u16 = 5;
 /// How long a closed session may take to go, microseconds.
 const CLOSING_US: u64 = 2_000_000;
 
@@ -83,6 +82,24 @@ impl Worker {
         }
     }
 
+    /// Owes a peer the answer to a ping, always. Of those that come while its socket is full only the newest is
+    /// answered (RFC 6455, section 5.5.3), so that nobody is owed more than one.
+    pub(super) fn owe_pong(&mut self, slot: u32, payload: &[u8]) {
+        let (hot, cold) = self.slab.both(slot);
+        if hot.flags.any(Flags::CLOSING) {
+            return;
+        }
+        let outbox = cold.outbox.get_or_insert_default();
+        if hot.flags.any(Flags::BLOCKED) {
+            outbox.take_pong_back();
+        }
+        let start = outbox.bytes.len();
+        self.outbox(slot, |out| frame::write(out, Opcode::Pong, false, payload));
+        if let Some(outbox) = &mut self.slab.cold(slot).outbox {
+            outbox.pong = start..outbox.bytes.len();
+        }
+    }
+
     /// Tells one session something.
     pub(super) fn tell(&mut self, slot: u32, message: &ServerMessage<'_>) {
         let encoding = self.slab.cold(slot).encoding;
@@ -127,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Tells a session that a command was refused, up to [`ERRORS_PER_S_MAX`] times a second.
+    /// Tells a session that a command was refused, so often in a second and no more.
     pub(super) fn tell_error(&mut self, slot: u32, error: &ErrorMessage<'_>) {
         let second = self.second;
         let session = self.slab.reference(slot);
@@ -135,11 +152,12 @@ impl Worker {
         if errors.second != second && errors.held == 0 {
             *errors = Errors { second, ..Errors::default() };
         }
-        if errors.sent < ERRORS_PER_S_MAX {
+        if errors.sent < self.config.errors_per_s {
             errors.sent += 1;
             return self.tell(slot, &ServerMessage::Error(error.clone()));
         }
         if errors.held == 0 {
+            self.cells.met(Limit::ErrorsPerSecond);
             self.muffled.push(session);
         }
         errors.held = errors.held.saturating_add(1);
@@ -403,6 +421,7 @@ impl Worker {
     /// A session that took nothing for the whole grace: 4008 if that can still be queued, else a reset.
     pub(super) fn end_slow(&mut self, slot: u32) {
         self.cells.slow_consumers.add(1);
+        self.cells.met(Limit::SlowConsumer);
         let (hot, cold) = self.slab.both(slot);
         let at_border =
             hot.cursor.offset == 0 && cold.outbox.as_ref().is_none_or(|o| o.sent == 0 && o.tail == 0);
@@ -443,6 +462,7 @@ pub(super) fn put_tail(cold: &mut Cold, rest: &[u8]) {
     debug_assert_eq!(outbox.sent, 0, "one frame at a time");
     outbox.bytes.splice(0..0, rest.iter().copied());
     outbox.tail += rest.len();
+    outbox.pong = outbox.pong.start + rest.len()..outbox.pong.end + rest.len();
 }
 
 /// A cursor that is owed nothing in a room nobody has numbered yet.

@@ -19,6 +19,7 @@ use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply
 use super::rooms::{ActiveOwner, Follow, OwnerState};
 use super::session::{Flags, NOWHERE};
 use super::{SWEEP_US, Worker};
+use crate::observe::limits::Limit;
 
 /// Followers, and publishes, that may wait for one owner to be loaded.
 const LOADING_WAITING_MAX: usize = 1_024;
@@ -63,6 +64,7 @@ impl Worker {
     /// calls by HTTP follows nothing, so that its comment may be what brings the owner here.
     pub(super) fn publish_from_afar(&mut self, publish: Publish) {
         let Some(index) = self.find_or_open(publish.room.clone()) else {
+            self.cells.met(Limit::Rooms);
             let refusal = Outcome::Refused(Refusal::until(ErrorCode::TooManyRooms, 1_000_000));
             return self.reply(publish.reply, publish.send.as_send().id.into(), refusal);
         };
@@ -103,12 +105,31 @@ impl Worker {
         };
         let publish = || active.owner.publish(now, user, send, || reply);
         match catch_unwind(AssertUnwindSafe(publish)) {
-            Ok(fate) => self.outcome_of(room, fate),
+            Ok(fate) => {
+                if let Fate::Refused(refusal) = &fate {
+                    self.note_refusal(room, refusal.code, send);
+                }
+                self.outcome_of(room, fate)
+            }
             Err(_) => {
                 self.reload(room);
                 Some(Outcome::Refused(NOT_NOW))
             }
         }
+    }
+
+    /// Counts the limit that a room refused a comment for, if it was one.
+    fn note_refusal(&mut self, room: u32, code: ErrorCode, send: &Send<'_>) {
+        let text = self.config.room(&self.rooms.get(room).id).owner.limits.text;
+        let limit = match code {
+            ErrorCode::RateLimited => Limit::UserRate,
+            ErrorCode::Overloaded => Limit::RoomRate,
+            ErrorCode::IdsFull => Limit::Ids,
+            ErrorCode::TextTooLong if send.text.trim().chars().count() > text.chars_max => Limit::TextChars,
+            ErrorCode::TextTooLong => Limit::TextBytes,
+            _ => return,
+        };
+        self.cells.met(limit);
     }
 
     /// Starts a room's owner anew from what the store has, in a new epoch: after a panic, whose state may
@@ -519,6 +540,7 @@ impl Worker {
                 hot.flags.clear(Flags::ACTIVE);
                 hot.due_s = self.second + ping_after;
             } else if hot.flags.any(Flags::PINGED) {
+                self.cells.met(Limit::Silence);
                 self.gone(slot, DisconnectCode::Normal);
             } else {
                 hot.flags.set(Flags::PINGED);
@@ -547,6 +569,7 @@ impl Worker {
                 owned += 1;
                 unstored += active.owner.unstored() as u64;
                 active.owner.age(now);
+                self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
                 if active.owner.idle() && now.us.saturating_sub(active.owner.active_us()) > OWNER_IDLE_US {
                     local.owner = None;
                 }

@@ -1,5 +1,6 @@
 //! The state of one open connection: no task, no future, no buffer while it is idle.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -185,9 +186,19 @@ pub struct Outbox {
     pub sent: usize,
     /// How many of them are the rest of a shared frame, counted against the worker's bound.
     pub tail: usize,
+    /// Where the newest pong lies.
+    pub pong: Range<usize>,
 }
 
 impl Outbox {
+    /// Takes the newest pong back, if nothing of it has gone out.
+    pub fn take_pong_back(&mut self) {
+        let pong = std::mem::take(&mut self.pong);
+        if pong.start >= self.sent {
+            self.bytes.drain(pong);
+        }
+    }
+
     /// Bytes still to go.
     pub fn pending(&self) -> usize {
         self.bytes.len() - self.sent

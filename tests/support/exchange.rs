@@ -96,6 +96,7 @@ impl Exchange {
     }
 
     /// Waits for the server to close; fails if it says anything before.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn closed(&mut self) {
         let more = self.fill();
         assert!(!more && self.read.is_empty(), "{:?}", String::from_utf8_lossy(&self.read));

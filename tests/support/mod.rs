@@ -56,6 +56,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts `danmaku serve` with more arguments, and waits for its two lines.
+    #[allow(dead_code, reason = "some tests give settings each time")]
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::start_with(args, &[])
     }
@@ -95,6 +96,12 @@ impl Server {
         let (_, text) = self.get("/metrics");
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no metric {name} in {text}")).parse().expect("a number")
+    }
+
+    /// How often peers met a limit.
+    #[allow(dead_code, reason = "not every test meets limits")]
+    pub(crate) fn met(&self, limit: &str) -> u64 {
+        self.metric(&format!("danmaku_limit_met_total{{limit=\"{limit}\"}}"))
     }
 
     /// Status and body of a path on the admin port.

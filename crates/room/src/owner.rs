@@ -428,6 +428,11 @@ impl<R> Owner<R> {
         self.log.evict(self.stored, now.us);
     }
 
+    /// Users whose rate was forgotten for want of room since this was last asked.
+    pub fn take_forgotten_users(&mut self) -> u64 {
+        self.buckets.as_mut().map_or(0, Buckets::take_forgotten)
+    }
+
     /// Another worker's replica follows the chain from here on: its backlog and the chain's end.
     pub fn attach(&mut self, now: Now) -> (Vec<Arc<Batch>>, Arc<Batch>) {
         // Whoever attaches gets what is released already; the open batch would come to it twice.

@@ -12,6 +12,7 @@ use super::{Front, Refused};
 use crate::ingress::caller::Asker;
 use crate::ingress::origin;
 use crate::ingress::problem::problem;
+use crate::observe::limits::Limit;
 
 /// The head of an event stream: it ends with the connection.
 const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
@@ -28,6 +29,7 @@ impl Front {
         let config = self.shared.config.load();
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
         if target > config.target_bytes_max {
+            self.cells.met(Limit::TargetBytes);
             let max = config.target_bytes_max;
             let detail = format!("a path with its query is at most {max} bytes long");
             return Err(problem(414, "uri_too_long", &detail).into());

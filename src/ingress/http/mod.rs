@@ -43,6 +43,7 @@ use super::caller::announced::Announced;
 use super::page;
 use super::problem::problem;
 use crate::observe::cells::Cells;
+use crate::observe::limits::Limit;
 use crate::wiring::{Departure, Shared};
 use crate::worker::Inbox;
 use gate::{event_stream_head, preflight, readable_by};
@@ -160,6 +161,9 @@ impl Future for Asked<'_> {
         };
         readable_by(self.page.as_ref(), &mut response);
         let leaving = self.front.shared.departure() >= Departure::Draining;
+        if self.patience.exhausted() {
+            self.front.cells.met(Limit::Requests);
+        }
         if leaving || self.patience.exhausted() || self.patience.is_unread() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -230,11 +234,15 @@ impl Front {
                 alarm.as_mut().reset(due);
             }
             alarm.as_mut().poll(cx).map(|()| {
-                tracing::debug!(late = ?patience.late(), "a connection took too long to ask");
+                self.cells.met(patience.late());
                 Ok(())
             })
         });
-        ended.await?;
+        ended.await.inspect_err(|error| {
+            if error.is_parse_too_large() {
+                self.cells.met(patience.too_large(&config));
+            }
+        })?;
         let parts = connection.into_parts();
         let io = parts.io.into_inner().io;
         match stream.take() {

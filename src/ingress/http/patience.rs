@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use crate::config::Config;
+use crate::observe::limits::Limit;
 use crate::worker::Inbox;
 
 /// Where a connection stands.
@@ -27,17 +28,6 @@ enum Phase {
     Answering,
 }
 
-/// Why a connection is cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
-    /// Its first request was not there in time.
-    First,
-    /// Another one began and did not end.
-    Head,
-    /// None came any more.
-    Rest,
-}
-
 /// The clock of one connection.
 pub(super) struct Patience {
     inbox: Rc<Inbox>,
@@ -48,6 +38,8 @@ pub(super) struct Patience {
     left: Cell<u32>,
     /// Requests so far.
     taken: Cell<u32>,
+    /// Bytes read since the last answer.
+    head_bytes: Cell<usize>,
     /// A request counts as being answered until its answer has left.
     underway: Cell<bool>,
     /// Bytes that were to be written have not gone out yet.
@@ -66,6 +58,7 @@ impl Patience {
             rest: Duration::from_millis(config.keep_alive_ms),
             left: Cell::new(config.requests_max),
             taken: Cell::new(0),
+            head_bytes: Cell::new(0),
             underway: Cell::new(false),
             full: Cell::new(false),
             unread: Cell::new(false),
@@ -86,6 +79,7 @@ impl Patience {
     /// Its answer is there.
     pub(super) fn answered(&self) {
         self.phase.set(Phase::Rest(Instant::now() + self.rest));
+        self.head_bytes.set(0);
     }
 
     /// The connection was looked at: an answer that has left is no longer under way.
@@ -129,16 +123,25 @@ impl Patience {
         }
     }
 
-    /// What is late, at the time that [`Self::due`] gave.
-    pub(super) fn late(&self) -> Late {
+    /// What was met, at the time that [`Self::due`] gave.
+    pub(super) fn late(&self) -> Limit {
         match self.phase.get() {
-            Phase::Rest(_) => Late::Rest,
-            _ if self.taken.get() == 0 => Late::First,
-            _ => Late::Head,
+            Phase::Rest(_) => Limit::KeepAlive,
+            _ if self.taken.get() == 0 => Limit::FirstRequest,
+            _ => Limit::LaterRequest,
         }
     }
 
-    fn got_bytes(&self) {
+    /// What was met by a head that was too much for the parser.
+    pub(super) fn too_large(&self, config: &Config) -> Limit {
+        match self.head_bytes.get() >= config.head_bytes_max {
+            true => Limit::HeadBytes,
+            false => Limit::Headers,
+        }
+    }
+
+    fn got_bytes(&self, n: usize) {
+        self.head_bytes.set(self.head_bytes.get().saturating_add(n));
         if matches!(self.phase.get(), Phase::Rest(_)) {
             self.phase.set(Phase::Head(Instant::now() + self.handshake));
         }
@@ -176,8 +179,8 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Watched<'_, Io> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.patience.got_bytes();
+        if let n @ 1.. = buf.filled().len() - before {
+            self.patience.got_bytes(n);
         }
         polled
     }

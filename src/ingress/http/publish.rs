@@ -25,6 +25,7 @@ use super::{Front, Refused};
 use crate::identity::guest;
 use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
+use crate::observe::limits::Limit;
 use crate::worker::calls::Call;
 use crate::worker::message::{Outcome, OwnedSend};
 
@@ -75,6 +76,7 @@ impl Front {
     }
 
     fn too_long(&self, max: usize) -> Refused {
+        self.cells.met(Limit::BodyBytes);
         problem(413, "body_too_long", &format!("the body of a comment is at most {max} bytes long")).into()
     }
 
@@ -89,6 +91,7 @@ impl Front {
                 Err(problem(400, "bad_request", "the body ended early, or its chunks are malformed").into())
             }
             Err(_) => {
+                self.cells.met(Limit::BodyTime);
                 Err(problem(408, "request_timeout", "the body did not come within the time of a handshake")
                     .into())
             }
@@ -110,7 +113,11 @@ impl Front {
         match tokio::time::timeout(within, fate).await {
             Ok(Ok(outcome)) => told(&id, &outcome),
             // Its comment may come to be: the same id tells.
-            Ok(Err(_)) | Err(_) => refusal(ErrorCode::Unavailable, Some(1_000), &[]),
+            Ok(Err(_)) => refusal(ErrorCode::Unavailable, Some(1_000), &[]),
+            Err(_) => {
+                self.cells.met(Limit::AnswerTime);
+                refusal(ErrorCode::Unavailable, Some(1_000), &[])
+            }
         }
     }
 }

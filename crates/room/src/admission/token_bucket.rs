@@ -41,12 +41,20 @@ pub struct Buckets {
     buckets: HashMap<u64, Bucket>,
     /// Users in the order in which they were last charged, with the time; stale pairs are skipped.
     order: VecDeque<(u64, u64)>,
+    /// Users forgotten with a bucket that was not full, for want of room.
+    forgotten: u64,
 }
 
 impl Buckets {
     /// Buckets for at most `users_max` users.
     pub fn new(rate: Rate, users_max: usize) -> Self {
-        Self { rate, users_max: users_max.max(1), buckets: HashMap::new(), order: VecDeque::new() }
+        Self {
+            rate,
+            users_max: users_max.max(1),
+            buckets: HashMap::new(),
+            order: VecDeque::new(),
+            forgotten: 0,
+        }
     }
 
     /// Another rate and bound from now on; what users have spent stays spent.
@@ -84,8 +92,14 @@ impl Buckets {
             self.order.pop_front();
             if !stale {
                 self.buckets.remove(&user);
+                self.forgotten += u64::from(!full);
             }
         }
+    }
+
+    /// Users who were forgotten for want of room since this was last asked.
+    pub fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// Users remembered.

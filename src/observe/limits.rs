@@ -1,0 +1,301 @@
+//! Every limit that a peer can meet: where it is set, what meeting it does, where a test meets it, and what it lets a
+//! peer cost. The counters, `docs/limits.md` and the test that walks all limits are made from this one table.
+
+use std::mem::size_of;
+
+use danmaku_room::form::FORM_COUNT;
+
+use crate::config::Config;
+use crate::worker::session::{Cold, Hot};
+
+/// What a piece of memory is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// Each worker.
+    Worker,
+    /// Each open session.
+    Session,
+    /// Each connection that has not become a session.
+    Request,
+    /// Each room in use.
+    Room,
+}
+
+impl Per {
+    /// As it is written in the page.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Session => "session",
+            Self::Request => "HTTP connection",
+            Self::Room => "busy room",
+        }
+    }
+}
+
+/// Memory that is held at worst.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// What it is.
+    pub name: &'static str,
+    /// For each of what.
+    pub per: Per,
+    /// How it comes about.
+    pub formula: &'static str,
+    /// The bytes, at most.
+    pub bytes: fn(&Config) -> usize,
+}
+
+/// How much there is of what memory is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Workers.
+    pub workers: u64,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Connections that have not become sessions.
+    pub requests: u64,
+    /// Rooms with as much in memory as they may have.
+    pub rooms: u64,
+}
+
+impl Load {
+    /// How often memory of this kind is held.
+    pub const fn count(&self, per: Per) -> u64 {
+        match per {
+            Per::Worker => self.workers,
+            Per::Session => self.sessions,
+            Per::Request => self.requests,
+            Per::Room => self.rooms,
+        }
+    }
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The label in `danmaku_limit_met_total`.
+    pub name: &'static str,
+    /// What is limited.
+    pub what: &'static str,
+    /// The configuration key.
+    pub key: &'static str,
+    /// What happens when it is met.
+    pub met: &'static str,
+    /// The file under `tests/` and the test in it that meets it.
+    pub test: (&'static str, &'static str),
+}
+
+macro_rules! limits {
+    ($( $variant:ident($name:literal, $key:literal, $test:literal :: $case:ident): $what:literal => $met:literal, )*) => {
+        /// A limit that a peer can meet.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Limit {
+            $( #[doc = $what] $variant, )*
+        }
+
+        impl Limit {
+            /// All limits, in the order of the table.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The limit's line.
+            pub const fn row(self) -> Row {
+                match self {
+                    $( Self::$variant => Row {
+                        name: $name,
+                        what: $what,
+                        key: $key,
+                        met: $met,
+                        test: ($test, stringify!($case)),
+                    }, )*
+                }
+            }
+        }
+    };
+}
+
+limits! {
+    FirstRequest("first_request", "websocket.handshake", "http"::a_connection_that_does_not_ask_in_time_is_closed):
+        "Time until the first request is there, its first byte and its last."
+        => "closed without a word",
+    LaterRequest("later_request", "websocket.handshake", "http"::a_connection_that_does_not_ask_in_time_is_closed):
+        "Time from the first byte of a later request until it is there."
+        => "closed without a word",
+    KeepAlive("keep_alive", "http.keep_alive", "http"::a_connection_that_does_not_ask_in_time_is_closed):
+        "Time between two requests."
+        => "closed without a word",
+    Requests("requests", "http.requests_max", "http"::a_connection_asks_only_so_often):
+        "Requests on one connection."
+        => "the last answer says `Connection: close`",
+    HeadBytes("head_bytes", "http.head_bytes_max", "http"::what_cannot_be_served_is_refused_with_its_own_status):
+        "Bytes of a request's head."
+        => "431, closed",
+    Headers("headers", "http.headers_max", "http"::what_cannot_be_served_is_refused_with_its_own_status):
+        "Header lines of a request."
+        => "431, closed",
+    TargetBytes("target_bytes", "http.target_bytes_max", "http"::what_cannot_be_served_is_refused_with_its_own_status):
+        "Bytes of a path with its query."
+        => "414 `uri_too_long`",
+    BodyBytes("body_bytes", "http.body_bytes_max", "publish"::a_body_that_does_not_come_or_does_not_end_is_given_up):
+        "Bytes of a request's body."
+        => "413 `body_too_long`, closed",
+    BodyTime("body_time", "websocket.handshake", "publish"::a_body_that_does_not_come_or_does_not_end_is_given_up):
+        "Time until a body is there."
+        => "408 `request_timeout`, closed",
+    AnswerTime("answer_time", "http.answer_within", "publish"::a_request_hears_of_a_store_that_fails_or_stands_still):
+        "Time that a request waits for what becomes of its comment."
+        => "503 `unavailable`; the same id tells later",
+    FrameBytes("frame_bytes", "websocket.frame_bytes_max", "limits"::what_is_too_big_closes_with_1009):
+        "Bytes of a frame; known from its header."
+        => "close 1009",
+    MessageBytes("message_bytes", "websocket.message_bytes_max", "limits"::what_is_too_big_closes_with_1009):
+        "Bytes of a message, as it came and inflated."
+        => "close 1009",
+    Fragments("fragments", "websocket.fragments_max", "limits"::what_is_too_big_closes_with_1009):
+        "Frames of a message."
+        => "close 1009",
+    InflatedPerSecond("inflated_bytes_per_s", "websocket.inflated_bytes_per_s", "limits"::what_is_too_much_in_a_second_closes_with_1008):
+        "Inflated bytes of a connection in a second."
+        => "close 1008",
+    FramesPerSecond("frames_per_s", "websocket.frames_per_s", "limits"::what_is_too_much_in_a_second_closes_with_1008):
+        "Messages and control frames of a connection in a second."
+        => "close 1008",
+    BytesPerSecond("bytes_per_s", "websocket.bytes_per_s", "limits"::what_is_too_much_in_a_second_closes_with_1008):
+        "Bytes of a connection in a second."
+        => "close 1008",
+    Silence("silence", "websocket.pong_within", "limits"::a_peer_that_is_no_longer_there_is_no_longer_counted):
+        "Time to answer a ping, which is sent after `websocket.ping_after` without any traffic."
+        => "the connection is dropped, and the room's count with it",
+    Outbox("outbox_bytes", "websocket.outbox_bytes_max", "limits"::a_session_that_is_owed_too_much_is_not_read_until_it_has_it):
+        "Bytes that a connection alone is owed: acks, errors, pongs."
+        => "its socket is not read until they are gone",
+    ErrorsPerSecond("errors_per_s", "websocket.errors_per_s", "refusals"::errors_beyond_five_a_second_come_as_one_number):
+        "Errors told to a connection one by one in a second."
+        => "the rest comes as one `too_many_errors` with a count",
+    SlowConsumer("slow_consumer", "slow_consumer.grace", "limits"::a_reader_that_does_not_read_is_let_go):
+        "Time for which a socket takes nothing."
+        => "close 4008, or a reset where even that finds no room",
+    TailBytes("tail_bytes", "slow_consumer.tail_bytes_max", "limits"::half_written_frames_of_slow_readers_have_a_bound):
+        "Bytes of half-written frames that a worker keeps."
+        => "the reader that has been stuck for longest is reset",
+    Rooms("rooms", "server.rooms_max", "limits"::a_full_worker_opens_no_further_room):
+        "Rooms of a worker."
+        => "`too_many_rooms`, then close 1013; over HTTP 429",
+    Users("users", "limits.users_max", "limits"::a_room_remembers_only_so_many_users):
+        "Users whose rate a room remembers."
+        => "the one that wrote longest ago is forgotten: it has a full bucket again",
+    Ids("ids", "idempotency.ids_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
+        "Ids that a room remembers."
+        => "`ids_full` with `retryAfterMs`",
+    UserRate("user_rate", "limits.user_burst", "limits"::a_comment_over_a_limit_is_refused_by_name):
+        "Comments of a user in a room; `limits.user_per_s` come back each second."
+        => "`rate_limited` with `retryAfterMs`",
+    RoomRate("room_rate", "limits.room_count_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
+        "Comments of a room within `limits.room_window`."
+        => "`overloaded` with `retryAfterMs`",
+    TextChars("text_chars", "limits.text_chars_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
+        "Characters of a text."
+        => "`text_too_long`",
+    TextBytes("text_bytes", "limits.text_bytes_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
+        "Bytes of a text."
+        => "`text_too_long`",
+}
+
+/// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
+const USER_BYTES: usize = 200;
+/// An id with its place in the order of age, in the room and in the store, bytes.
+const ID_BYTES: usize = 300;
+/// A comment with its author, text and bookkeeping beside `limits.text_bytes_max`, bytes.
+const ENTRY_BYTES: usize = 512;
+/// What a form may have beside a batch's canonical bytes: names of fields, frame headers.
+const FORM_RATIO: usize = 2;
+
+/// What memory is held for at worst.
+pub const MEMORY: [Memory; 12] = [
+    Memory {
+        name: "shared buffers",
+        per: Per::Worker,
+        formula: "read buffer, arena, inflater and encoder: 1 MiB",
+        bytes: |_| 1 << 20,
+    },
+    Memory {
+        name: "mailbox",
+        per: Per::Worker,
+        formula: "slots of 64 B and the bytes that its messages may have",
+        bytes: |_| crate::serve::MAILBOX_BYTES_MAX,
+    },
+    Memory {
+        name: "half-written frames",
+        per: Per::Worker,
+        formula: "`slow_consumer.tail_bytes_max`",
+        bytes: |config| config.tail_bytes_max,
+    },
+    Memory {
+        name: "a session's state",
+        per: Per::Session,
+        formula: "its place in the slab and in its room, and its author",
+        bytes: |_| size_of::<Hot>() + size_of::<Cold>() + 256,
+    },
+    Memory {
+        name: "an unfinished message",
+        per: Per::Session,
+        formula: "`websocket.message_bytes_max` × 2, as a buffer grows",
+        bytes: |config| config.frames.message_bytes_max * 2,
+    },
+    Memory {
+        name: "input that waits",
+        per: Per::Session,
+        formula: "one read buffer, 64 KiB, while the outbox is full or a room is being joined",
+        bytes: |config| config.frames.stash_bytes_max,
+    },
+    Memory {
+        name: "outbox",
+        per: Per::Session,
+        formula: "`websocket.outbox_bytes_max`, the answer that went over it, and a snapshot: `room.snapshot_entries` × (`limits.text_bytes_max` + 512 B)",
+        bytes: |config| config.outbox_bytes_max * 2 + snapshot_bytes(config),
+    },
+    Memory {
+        name: "a request",
+        per: Per::Request,
+        formula: "(`http.head_bytes_max` + `http.body_bytes_max`) × 2, as buffers grow, and 4 KiB",
+        bytes: |config| (config.head_bytes_max + config.body_bytes_max) * 2 + (4 << 10),
+    },
+    Memory {
+        name: "backlog",
+        per: Per::Room,
+        formula: "`room.backlog_bytes` × (1 + forms × 2), forms being all encodings, compressed and not, for every tier",
+        bytes: |config| {
+            config.rooms().map(|r| r.backlog.bytes_max).max().unwrap_or(0) * (1 + FORM_COUNT * FORM_RATIO)
+        },
+    },
+    Memory {
+        name: "users",
+        per: Per::Room,
+        formula: "`limits.users_max` × 200 B",
+        bytes: |config| config.rooms().map(|r| r.owner.limits.users_max).max().unwrap_or(0) * USER_BYTES,
+    },
+    Memory {
+        name: "ids",
+        per: Per::Room,
+        formula: "`idempotency.ids_max` × 300 B, in the room and in the store",
+        bytes: |config| config.rooms().map(|r| r.owner.limits.ids.ids_max).max().unwrap_or(0) * ID_BYTES,
+    },
+    Memory {
+        name: "snapshots and the store's newest",
+        per: Per::Room,
+        formula: "`room.snapshot_entries` × (`limits.text_bytes_max` + 512 B) × 2",
+        bytes: |config| snapshot_bytes(config) * 2,
+    },
+];
+
+fn snapshot_bytes(config: &Config) -> usize {
+    let bytes =
+        |r: &crate::config::RoomSettings| r.snapshot_entries * (r.owner.limits.text.bytes_max + ENTRY_BYTES);
+    config.rooms().map(bytes).max().unwrap_or(0)
+}
+
+/// The memory of a load at worst: every peer costs all that it may, at the same time. Kernel memory of sockets is not
+/// in it.
+pub fn worst_case(config: &Config, load: &Load) -> u64 {
+    MEMORY.iter().map(|memory| (memory.bytes)(config) as u64 * load.count(memory.per)).sum()
+}
