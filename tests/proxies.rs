@@ -89,7 +89,7 @@ fn a_proxy_header_that_is_late_ends_the_connection() {
     let server = Server::start_with(&["--workers", "1"], &env);
     Exchange::new(server.address).closed();
     Exchange::new(server.address).send("PROXY TCP4 192.0.2.7 ").closed();
-    assert_eq!(server.metric(REFUSED), 2);
+    assert_eq!((server.metric(REFUSED), server.met("proxy_header")), (2, 2));
 }
 
 /// A header from somebody who is no trusted proxy is nobody's; where none is spoken, one is no request.

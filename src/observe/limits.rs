@@ -115,6 +115,9 @@ macro_rules! limits {
 }
 
 limits! {
+    ProxyHeader("proxy_header", "server.proxy_header_within", "proxies"::a_proxy_header_that_is_late_ends_the_connection):
+        "Time until a PROXY header is there, where one is required."
+        => "closed without a word",
     FirstRequest("first_request", "websocket.handshake", "http"::a_connection_that_does_not_ask_in_time_is_closed):
         "Time until the first request is there, its first byte and its last."
         => "closed without a word",

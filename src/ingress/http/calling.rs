@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use super::{Caller, Front};
 use crate::ingress::caller::announced::{self, AnnounceError, Announced};
 use crate::ingress::caller::{Asker, ProxyProtocol, is_trusted};
+use crate::observe::limits::Limit;
 
 impl Front {
     /// Takes the PROXY header off a fresh connection where one is required.
@@ -34,6 +35,9 @@ impl Front {
         } else {
             Err(AnnounceError::Untrusted(peer.ip()))
         };
+        if matches!(announced, Err(AnnounceError::Late)) {
+            self.cells.met(Limit::ProxyHeader);
+        }
         if announced.is_err() {
             self.cells.proxy_headers_refused.add(1);
         }
