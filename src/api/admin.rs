@@ -39,12 +39,18 @@ pub fn run(
         tokio::spawn(memory::tend(cells));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let slots = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+        let mut told = false;
         loop {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
             let socket = match listener.accept().await {
-                Ok((socket, _)) => socket,
+                Ok((socket, _)) => {
+                    told = false;
+                    socket
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "the admin port cannot accept");
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(%error, "the admin port cannot accept; trying again ten times a second");
+                    }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }

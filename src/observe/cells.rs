@@ -149,6 +149,8 @@ cells! {
     handshakes_refused: Counter,
     /// Entries shown that the store has not confirmed.
     unstored: Gauge,
+    /// Times that a worker stood still for half a second or more, stopped or starved.
+    pauses: Counter,
     /// Panics caught in sessions.
     session_panics: Counter,
     /// Rooms whose owner failed and was started anew.

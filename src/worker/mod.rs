@@ -10,6 +10,7 @@ pub mod calls;
 mod drain;
 mod fanout;
 mod input;
+mod lenience;
 mod membership;
 pub mod message;
 mod output;
@@ -38,6 +39,7 @@ use tokio::sync::Notify;
 use crate::config::Config;
 use crate::ingress::arrival::Arrival;
 use crate::ingress::http::Front;
+use crate::ingress::listener::{FailedAccept, failed_accept};
 use crate::observe::cells::Cells;
 use crate::wiring::{Bell, Post, Shared};
 use calls::Call;
@@ -52,6 +54,8 @@ const MAILBOX_US: u64 = 500;
 const PASSES_US: u64 = 2_000;
 /// Connections accepted in one turn.
 const ACCEPTS: usize = 16;
+/// How often a listener that cannot accept is told of, seconds: it fails ten times in each.
+const ACCEPT_TOLD_EVERY_S: u32 = 10;
 /// How often slow readers, silent peers and aged rooms are looked for, microseconds.
 const SWEEP_US: u64 = 100_000;
 /// Bytes of the shared read buffer; also about what one session may send in one turn.
@@ -158,6 +162,8 @@ pub struct Worker {
     second: u32,
     /// The listener is not watched until the next sweep: the last accept failed.
     accept_paused: bool,
+    /// From when on a failing listener is told of again, seconds.
+    accept_told_s: u32,
     stopping: bool,
     /// Sessions are being sent away.
     drain: Option<drain::Drain>,
@@ -239,6 +245,7 @@ impl Worker {
             sweeps: 0,
             second: 0,
             accept_paused: false,
+            accept_told_s: 0,
             stopping: false,
             drain: None,
             accept_rate: drain::AcceptRate::default(),
@@ -386,17 +393,21 @@ impl Worker {
                     self.cells.connections_accepted.add(1);
                     self.front.greet(socket, peer);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    // Out of descriptors or memory. The listener stays ready, so watching it would spin:
-                    // it is tried again at the next sweep.
-                    self.cells.accept_errors.add(1);
-                    tracing::debug!(%error, "cannot accept a connection");
-                    self.poller.remove_listener(listener);
-                    self.accept_paused = true;
-                    return;
-                }
+                Err(error) => match failed_accept(&error) {
+                    FailedAccept::Nobody => return,
+                    FailedAccept::Next => {}
+                    FailedAccept::Pause => {
+                        // The listener stays ready, so watching it would spin: it is tried again at the next sweep.
+                        self.cells.accept_errors.add(1);
+                        if self.second >= self.accept_told_s {
+                            self.accept_told_s = self.second + ACCEPT_TOLD_EVERY_S;
+                            tracing::warn!(%error, "cannot accept connections; trying again ten times a second");
+                        }
+                        self.poller.remove_listener(listener);
+                        self.accept_paused = true;
+                        return;
+                    }
+                },
             }
         }
         self.accepting = true;

@@ -439,6 +439,7 @@ impl Worker {
         if self.now.us < self.swept_us + SWEEP_US {
             return;
         }
+        self.forgive_own_pause();
         self.swept_us = self.now.us;
         self.sweep_closing();
         self.sweep_blocked();
@@ -552,9 +553,21 @@ impl Worker {
                     hot.due_s = self.second + ping_after;
                     self.outbox(slot, |out| out.extend_from_slice(b":\n\n"));
                 } else {
-                    self.outbox(slot, |out| frame::write(out, Opcode::Ping, false, b""));
+                    self.ask_whether_there(slot);
                 }
             }
+        }
+    }
+
+    /// Sends a ping. That it could be written is no sign of life, as other writes are: a peer that is gone takes it too.
+    fn ask_whether_there(&mut self, slot: u32) {
+        let session = self.slab.reference(slot);
+        self.outbox(slot, |out| frame::write(out, Opcode::Ping, false, b""));
+        if !self.slab.hot(slot).flags.any(Flags::BLOCKED) {
+            self.flush(slot);
+        }
+        if let Some(slot) = self.slab.live(session) {
+            self.slab.hot(slot).flags.clear(Flags::ACTIVE);
         }
     }
 

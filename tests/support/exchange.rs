@@ -22,11 +22,13 @@ impl Answer {
     }
 
     /// The body as JSON.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
     /// The code of a problem document.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");

@@ -65,6 +65,16 @@ impl Server {
     pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let log = std::fs::File::create(scratch.0.join("log")).expect("a file");
+        Self::start_in(scratch, log, args, env)
+    }
+
+    /// The same with a log of the caller's.
+    #[allow(dead_code, reason = "most tests take the log in the scratch directory")]
+    pub(crate) fn start_logging_to(log: std::fs::File, env: &[(&str, &str)]) -> Self {
+        Self::start_in(Scratch::new(), log, &["--workers", "1"], env)
+    }
+
+    fn start_in(scratch: Scratch, log: std::fs::File, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_danmaku"))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .arg("--data-dir")
@@ -124,8 +134,13 @@ impl Server {
     /// Sends the process a signal.
     #[allow(dead_code, reason = "most tests just drop their server")]
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).expect("it is there");
+        rustix::process::kill_process(self.pid(), signal).expect("it is there");
+    }
+
+    /// Its process.
+    #[allow(dead_code, reason = "most tests look at it from outside")]
+    pub(crate) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
     }
 
     /// The exit code, once the process has ended.

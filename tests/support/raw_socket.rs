@@ -9,6 +9,7 @@ use socket2::{Domain, Socket, Type};
 pub(crate) const TEXT: u8 = 1;
 pub(crate) const PING: u8 = 9;
 pub(crate) const FIN: u8 = 0x80;
+#[allow(dead_code, reason = "not every test compresses")]
 pub(crate) const RSV1: u8 = 0x40;
 
 /// A frame that came.

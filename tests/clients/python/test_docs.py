@@ -17,7 +17,7 @@ from battery import equal, main, sentence
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = ["README.md", "docs/protocol.md", "docs/config.md", "docs/limits.md", "docs/benchmarks.md", "ARCHITECTURE.md"]
+PAGES = ["README.md", "docs/protocol.md", "docs/config.md", "docs/limits.md", "docs/faults.md", "docs/benchmarks.md", "ARCHITECTURE.md"]
 COMMAND_SECONDS_MAX = 300
 # It runs this test.
 CALLERS = {"cargo xtask test"}
