@@ -343,19 +343,19 @@ fn a_request_hears_of_a_store_that_fails_or_stands_still() {
     let mut waiting = Exchange::new(server.listen);
     waiting.send(post("/api/v1/rooms/r2/danmaku", "", &body));
     let mut asked = Vec::new();
-    let refused = std::iter::repeat_with(|| {
-        let mut one = Exchange::new(server.listen);
-        let body = json!({"id": format!("e{}", asked.len()), "text": "hello"}).to_string();
-        one.send(post("/api/v1/rooms/r2/danmaku", "", &body));
-        let answered = one.answers_within(std::time::Duration::from_millis(200));
-        asked.push(one);
-        answered.then(|| asked.pop().expect("just pushed").answer())
-    })
-    .take(150)
-    .flatten()
-    // The first may overtake the one that makes the store stand still: they are other connections.
-    .find(|answer| answer.status != 200)
-    .expect("a store that stands still is noticed");
+    let refused = (0..150)
+        .map(|n| {
+            let mut one = Exchange::new(server.listen);
+            let body = json!({"id": format!("e{n}"), "text": "hello"}).to_string();
+            one.send(post("/api/v1/rooms/r2/danmaku", "", &body));
+            let answered = one.answers_within(std::time::Duration::from_millis(200));
+            asked.push(one);
+            answered.then(|| asked.pop().expect("just pushed").answer())
+        })
+        .flatten()
+        // The first may overtake the one that makes the store stand still: they are other connections.
+        .find(|answer| answer.status != 200)
+        .expect("a store that stands still is noticed");
     assert_eq!((refused.status, refused.code().as_str()), (503, "store_unavailable"));
     assert!(refused.header("retry-after").is_some());
     let given_up = waiting.answer();
