@@ -133,6 +133,10 @@ fn what_cannot_be_served_is_refused_with_its_own_status() {
     for (line, headers, expected) in [
         ("GET /nothing", host.to_owned(), 404),
         ("GET /..%2fetc", host.to_owned(), 404),
+        ("GET /api/v1/rooms/r1//ws?room=r1", format!("{host}{UPGRADE}"), 404),
+        ("GET /api/v1/rooms/r1//route?room=r1", host.to_owned(), 404),
+        ("GET /api/v1/rooms/r1/events/", host.to_owned(), 404),
+        ("POST /api/v1/rooms/r1/other", host.to_owned(), 404),
         ("DELETE /", host.to_owned(), 405),
         ("POST /api/v1/rooms/r1/events", host.to_owned(), 405),
         ("GET /api/v1/rooms/a%20b/events", host.to_owned(), 400),

@@ -295,6 +295,29 @@ fn a_full_room_sheds_comments_over_http_too() {
     assert_eq!(server.metric("danmaku_refused_total{reason=\"overloaded\"}"), 1);
 }
 
+/// A server that is told to go has answers for the requests that it has taken up, and says that they are the last.
+#[test]
+fn a_request_that_is_under_way_is_answered_before_the_server_goes() {
+    let mut server = Server::start(&["--workers", "2"]);
+    let whole = post(PATH, "", r#"{"id":"a","text":"hello"}"#);
+    let (head, tail) = whole.split_at(whole.len() - 3);
+    let mut before = Exchange::new(server.address);
+    before.send(post(PATH, "", r#"{"id":"b","text":"before"}"#));
+    assert_eq!(before.answer().header("connection"), None);
+    let mut underway = Exchange::new(server.address);
+    // What asks to go on has been taken up.
+    underway.send(head.replacen("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1));
+    assert_eq!(underway.answer().status, 100);
+    server.terminate();
+    support::until("nobody is let in", || std::net::TcpStream::connect(server.address).is_err());
+    underway.send(tail);
+    let answer = underway.answer();
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")), "{answer:?}");
+    assert_eq!(answer.json(), json!({"ack": {"id": "a", "seq": 2}}));
+    underway.closed();
+    assert_eq!(server.wait(), Some(0));
+}
+
 /// A store that does what a comment's text says.
 struct Scripted(MemoryStore, AtomicBool);
 

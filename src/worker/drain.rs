@@ -127,9 +127,10 @@ impl Worker {
         self.drain.as_ref()?.leaving.peek().map(|Reverse((at_us, _))| *at_us)
     }
 
-    /// Tells the others when the last session here is gone: rooms owned here are theirs to use until all are.
+    /// Tells the others when the last session here is gone, and the last request has its answer: rooms owned here are
+    /// theirs to use until all are. Who tells everybody to go now waits for no request.
     fn note_empty(&mut self) {
-        let empty = self.slab.is_empty();
+        let empty = self.slab.is_empty() && (self.stopping || self.inbox.requests.get() == 0);
         if empty == self.empty {
             return;
         }
@@ -143,13 +144,8 @@ impl Worker {
         }
     }
 
-    /// Whether nobody is left anywhere. A request that is being answered has its answer first; who tells everybody to
-    /// go now waits for none.
+    /// Whether nobody is left anywhere.
     pub(super) fn may_end(&self) -> bool {
-        let answered = self.stopping || self.inbox.requests.get() == 0;
-        self.leaving()
-            && answered
-            && self.slab.is_empty()
-            && self.shared.inhabited.load(Ordering::Acquire) == 0
+        self.leaving() && self.slab.is_empty() && self.shared.inhabited.load(Ordering::Acquire) == 0
     }
 }

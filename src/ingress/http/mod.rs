@@ -287,28 +287,25 @@ impl Front {
         patience: &'a Patience,
     ) -> Answering<'a> {
         let path = request.uri().path();
-        let (room, what) = match path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/')) {
-            Some((room, what)) => (room, what),
-            None => ("", path),
-        };
+        let of_room = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/'));
         let asks_first = request.method() == Method::OPTIONS;
-        let opened = match what {
-            "/ws" => self.websocket(&request, &asker),
-            "events" if asks_first => {
+        let opened = match (path, of_room) {
+            ("/ws", _) => self.websocket(&request, &asker),
+            (_, Some((_, "events"))) if asks_first => {
                 return Answering::now(preflight(READ, "GET", "authorization, last-event-id"));
             }
-            "events" => self.events(&request, room, &asker),
-            "danmaku" if asks_first => {
+            (_, Some((room, "events"))) => self.events(&request, room, &asker),
+            (_, Some((_, "danmaku"))) if asks_first => {
                 return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
             }
-            "danmaku" => {
+            (_, Some((room, "danmaku"))) => {
                 let room = room.to_owned();
                 return Answering::Later(Box::pin(async move {
                     self.publish(request, &room, asker, patience).await
                 }));
             }
-            "/route" if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
-            "/route" => return Answering::now(self.route(&request).unwrap_or_else(|refusal| *refusal)),
+            ("/route", _) if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
+            ("/route", _) => return Answering::now(self.route(&request).unwrap_or_else(|refusal| *refusal)),
             _ => return Answering::now(Self::plain(&request, path)),
         };
         match opened {
