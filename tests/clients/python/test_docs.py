@@ -92,7 +92,7 @@ def run(command, folder, server):
 async def every_kind_of_snippet_has_a_way_to_run(_server):
     for page in PAGES:
         for language, _ in blocks(page):
-            assert language in {"sh", *ELSEWHERE, *PICTURES}, f"{page}: nothing runs a block of {language!r}"
+            assert language in {"sh", "toml", *ELSEWHERE, *PICTURES}, f"{page}: nothing runs a block of {language!r}"
 
 
 async def every_command_of_the_documentation_works_as_written(server):
@@ -108,6 +108,17 @@ async def every_command_of_the_documentation_works_as_written(server):
     assert commands >= 10, f"only {commands} commands were found"
 
 
+async def every_setting_of_the_documentation_is_one(server):
+    with tempfile.TemporaryDirectory() as folder:
+        for page in PAGES:
+            for _, text in filter(lambda block: block[0] == "toml", blocks(page)):
+                path = pathlib.Path(folder) / "shown.toml"
+                path.write_text(text)
+                command = [server.command[0], "check-config", str(path)]
+                checked = subprocess.run(command, text=True, capture_output=True, timeout=COMMAND_SECONDS_MAX)
+                equal(checked.returncode, 0, f"{page}: {checked.stdout}{checked.stderr}\nexit code")
+
+
 async def every_link_of_the_documentation_leads_somewhere(_server):
     links = 0
     for page in [*PAGES, *map(str, (ROOT / "docs" / "decisions").glob("*.md"))]:
@@ -121,5 +132,5 @@ async def every_link_of_the_documentation_leads_somewhere(_server):
 
 if __name__ == "__main__":
     CASES = [every_kind_of_snippet_has_a_way_to_run, every_command_of_the_documentation_works_as_written]
-    CASES.append(every_link_of_the_documentation_leads_somewhere)
+    CASES += [every_setting_of_the_documentation_is_one, every_link_of_the_documentation_leads_somewhere]
     main([(sentence(case), case) for case in CASES])
