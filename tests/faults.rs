@@ -129,6 +129,7 @@ fn a_pause_takes_nothing_from_a_slow_readers_grace() {
         ("DANMAKU__LIMITS__ROOM_MODE", "off"),
         ("DANMAKU__WEBSOCKET__FRAMES_PER_S", "1000000"),
         ("DANMAKU__SLOW_CONSUMER__GRACE", "3s"),
+        ("DANMAKU__ROOM__BACKLOG_BYTES", "256MiB"),
     ];
     let server = Server::start_with(&["--workers", "1"], &env);
     let mut asleep = RawSocket::join_narrow(server.address, "r1");
