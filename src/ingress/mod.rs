@@ -1,5 +1,6 @@
 //! How connections come in: listeners, HTTP, handshakes.
 
+pub mod addresses;
 pub mod arrival;
 pub mod caller;
 pub mod http;

@@ -1,0 +1,143 @@
+//! How many connections an address has, and how many rooms it creates: one table for all workers.
+//!
+//! IPv4 is counted by address, IPv6 by /64 and by the /48 around it, since whoever has one address there has 2^64. A
+//! connection is counted from the moment it is accepted until it is gone, whatever it becomes in between. The table
+//! is bounded; addresses that find it full share one entry, so that filling it neither opens the door nor shuts it.
+//! The lock is taken when connections begin and end and when rooms are created, never together with another, and never
+//! on the way of a delivery.
+
+mod table;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use table::{NOBODY, Standing, Table};
+
+/// How much one address may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of an IPv4 address.
+    pub per_ipv4: u32,
+    /// Connections of an IPv6 /64.
+    pub per_ipv6_64: u32,
+    /// Connections of an IPv6 /48.
+    pub per_ipv6_48: u32,
+    /// Connections of all addresses together that found the table full.
+    pub overflow_max: u32,
+    /// Addresses and prefixes in the table.
+    pub addresses_max: usize,
+    /// Rooms that an address may create in a minute.
+    pub rooms_per_min: u32,
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Addresses {
+    table: Mutex<Table>,
+    started: Instant,
+}
+
+/// An address has too many connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooMany;
+
+/// A connection's place in the table, without the duty to give it back: what a session keeps. Nobody's place means
+/// that no limit of addresses applies: a user with a token, or this machine itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(u32);
+
+impl Place {
+    /// Of a connection under no limit of addresses.
+    pub const NONE: Self = Self(NOBODY);
+}
+
+/// A connection that is counted, until this is dropped.
+#[derive(Debug)]
+#[must_use = "a connection is counted as long as this lives"]
+pub struct Hold {
+    addresses: Arc<Addresses>,
+    place: Place,
+    standing: Standing,
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self { table: Mutex::default(), started: Instant::now() }
+    }
+}
+
+impl Addresses {
+    /// Counts a connection in.
+    ///
+    /// # Errors
+    /// When its address is so far beyond its limit that not even a token would be looked at.
+    pub fn hold(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Hold, TooMany> {
+        let now_us = self.now_us();
+        let (id, standing) = self.table().take(address, limits, now_us).ok_or(TooMany)?;
+        Ok(Hold { addresses: Arc::clone(self), place: Place(id), standing })
+    }
+
+    /// The hold of a place that a session kept; `None` for nobody's.
+    pub fn resume(self: &Arc<Self>, place: Place) -> Option<Hold> {
+        (place != Place::NONE).then(|| Hold {
+            addresses: Arc::clone(self),
+            place,
+            standing: Standing::Within,
+        })
+    }
+
+    /// Takes note of a room that is created from this place.
+    ///
+    /// # Errors
+    /// When its address has created too many: how long until it may, microseconds.
+    pub fn create_room(&self, place: Place, limits: &Limits) -> Result<(), u64> {
+        let now_us = self.now_us();
+        self.table().create_room(place.0, limits, now_us)
+    }
+
+    /// Addresses and prefixes in the table, and connections counted in what those share that found it full.
+    pub fn used(&self) -> (usize, u32) {
+        let table = self.table();
+        (table.len(), table.overflowing())
+    }
+
+    /// Microseconds, beginning beyond 0.
+    fn now_us(&self) -> u64 {
+        1 + u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX >> 1)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing is half done in it where a panic could strike: its assertions come before its changes.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold {
+    /// Where it is counted.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether the address has no more connections than it may, this one included.
+    pub fn fits(&mut self, limits: &Limits) -> bool {
+        if self.standing == Standing::Over && self.addresses.table().fits(self.place.0, limits) {
+            self.standing = Standing::Within;
+        }
+        self.standing == Standing::Within
+    }
+
+    /// Gives the duty to count it out to whoever keeps the place: [`Addresses::resume`] takes it back.
+    pub fn into_place(mut self) -> Place {
+        std::mem::replace(&mut self.place, Place::NONE)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.place != Place::NONE {
+            let now_us = self.addresses.now_us();
+            self.addresses.table().release(self.place.0, now_us);
+        }
+    }
+}
