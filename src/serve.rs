@@ -87,6 +87,7 @@ impl Server {
             bells: bells.clone(),
             directory: DashMap::new(),
             config: ArcSwap::from_pointee(config),
+            addresses: Arc::default(),
             store,
             started: std::time::Instant::now(),
             departure: AtomicU8::new(Departure::None as u8),

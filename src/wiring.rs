@@ -14,6 +14,7 @@ use danmaku_wire::position::Epoch;
 use dashmap::DashMap;
 
 use crate::config::Config;
+use crate::ingress::addresses::Addresses;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
 
@@ -60,6 +61,8 @@ pub struct Shared {
     pub directory: DashMap<RoomId, Arc<AtomicU32>>,
     /// What is configured; workers take a new one over when they are told to.
     pub config: ArcSwap<Config>,
+    /// Connections by address.
+    pub addresses: Arc<Addresses>,
     /// Where entries are kept.
     pub store: Arc<dyn Store>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.

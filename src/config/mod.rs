@@ -19,6 +19,7 @@ use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
+use crate::ingress::addresses;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin;
@@ -110,6 +111,14 @@ pub struct Config {
     pub proxy_protocol: ProxyProtocol,
     /// How long such a header may take, milliseconds.
     pub proxy_header_ms: u64,
+    /// How much one address may have.
+    pub addresses: addresses::Limits,
+    /// Connections of a worker that are no sessions yet.
+    pub handshakes_max: usize,
+    /// Moves to another room that a connection gets back in a second.
+    pub joins_per_s: u32,
+    /// Moves it may make at once.
+    pub joins_burst: u32,
     /// Whether users without a token may come in.
     pub anonymous: bool,
     /// Whether a token may stand in the address.
@@ -240,13 +249,36 @@ impl Config {
             .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?))))
             .collect::<Result<_, _>>()?;
         let (room, keys) = (room_settings(&raw), raw.keys());
-        let Raw { server, auth, http, websocket, room: rooms, flush, slow_consumer, drain, .. } = raw;
+        let Raw {
+            server,
+            auth,
+            http,
+            websocket,
+            connections,
+            limits,
+            room: rooms,
+            flush,
+            slow_consumer,
+            drain,
+            ..
+        } = raw;
         Ok(Self {
             listen: server.listen.0,
             admin_listen: server.admin_listen.0,
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
+            addresses: addresses::Limits {
+                per_ipv4: connections.per_ipv4,
+                per_ipv6_64: connections.per_ipv6_64,
+                per_ipv6_48: connections.per_ipv6_48,
+                overflow_max: connections.overflow_max,
+                addresses_max: connections.addresses_max,
+                rooms_per_min: rooms.create_per_min,
+            },
+            handshakes_max: connections.handshakes_max,
+            joins_per_s: limits.joins_per_s,
+            joins_burst: limits.joins_burst,
             trusted_proxies: server.trusted_proxies,
             proxy_protocol: server.proxy_protocol,
             proxy_header_ms: server.proxy_header_within.us() / 1_000,

@@ -28,6 +28,8 @@ pub struct Raw {
     pub http: Http,
     /// Frames and handshakes.
     pub websocket: WebSocket,
+    /// How many come from one place.
+    pub connections: Connections,
     /// How much anyone may say in a room.
     pub limits: Limits,
     /// What rooms keep in memory.
@@ -46,12 +48,13 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 10] {
+    fn sections(&self) -> [&dyn Section; 11] {
         [
             &self.server,
             &self.auth,
             &self.http,
             &self.websocket,
+            &self.connections,
             &self.limits,
             &self.room,
             &self.flush,
@@ -174,8 +177,30 @@ section! {
 }
 
 section! {
+    /// `[connections]`
+    Connections = "connections" {
+        /// Connections of an IPv4 address. Users with a token do not count, nor does loopback, nor a trusted proxy itself.
+        per_ipv4: u32 = 500 => 1 to 1_000_000_000,
+        /// Connections of an IPv6 /64.
+        per_ipv6_64: u32 = 100 => 1 to 1_000_000_000,
+        /// Connections of an IPv6 /48.
+        per_ipv6_48: u32 = 1_600 => 1 to 1_000_000_000,
+        /// Addresses and prefixes that are counted apart.
+        addresses_max: usize = 65_536 => 2 to 16_777_216,
+        /// Connections of all other addresses together.
+        overflow_max: u32 = 8_192 => 1 to 1_000_000_000,
+        /// Connections of a worker that are no sessions yet; above it the oldest of them is closed.
+        handshakes_max: usize = 8_192 => 4 to 1_000_000,
+    }
+}
+
+section! {
     /// `[limits]`
     Limits = "limits" {
+        /// Moves to another room a second that a connection gets back.
+        joins_per_s: u32 = 2 => 1 to 1_000_000,
+        /// Moves it may make at once.
+        joins_burst: u32 = 10 => 1 to 1_000,
         /// Whether users are limited in each room.
         user_mode: Mode = Mode::Enforce,
         /// Comments a user may send at once.
@@ -202,6 +227,8 @@ section! {
     Room = "room" {
         /// From how many members on a room's connections stay on the worker that accepted them.
         spread_members: u32 = 256 => 0 to 1_000_000_000,
+        /// Rooms an address may create in a minute: rooms that nobody is in. Exempt is who `connections` exempts.
+        create_per_min: u32 = 30 => 1 to 1_000_000,
         /// Newest comments that a room keeps in memory, by size.
         backlog_bytes: Size = Size(1 << 20) => "64KiB" to "1GiB",
         /// The same, by age.

@@ -9,6 +9,9 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Position;
 use danmaku_wire::websocket::decoder::Decoder;
 
+use super::addresses::Hold;
+use crate::worker::session::Spent;
+
 /// A connection that has finished its handshake but for the response.
 #[derive(Debug)]
 pub struct Arrival {
@@ -32,6 +35,8 @@ pub struct Arrival {
     pub snapshot: bool,
     /// Whose token it showed; absent for a guest.
     pub author: Option<Arc<Author>>,
+    /// Its place among the connections of its address; absent where no limit of addresses applies to it.
+    pub hold: Option<Hold>,
     /// What a session brings along that moves from another worker; absent for a new connection.
     pub moved: Option<Box<Moved>>,
 }
@@ -43,6 +48,10 @@ pub struct Moved {
     pub decoder: Decoder,
     /// The guest's number.
     pub guest: u64,
+    /// What it has sent in this second.
+    pub spent: Spent,
+    /// How far it is from having moved too often.
+    pub joins: u16,
     /// Whether batches are wanted at the moment.
     pub paused: bool,
 }

@@ -143,6 +143,12 @@ cells! {
     tail_bytes: Gauge,
     /// Pings sent to silent peers.
     pings_sent: Counter,
+    /// Connections that are no sessions: handshakes, and requests over HTTP.
+    handshakes: Gauge,
+    /// Addresses and prefixes whose connections are counted apart.
+    addresses: Gauge,
+    /// Connections counted together because the table of addresses is full.
+    addresses_overflow: Gauge,
     /// Connections closed for want of a PROXY header from a trusted proxy.
     proxy_headers_refused: Counter,
     /// Handshakes refused.

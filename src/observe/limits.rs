@@ -11,6 +11,8 @@ use crate::worker::session::{Cold, Hot};
 /// What a piece of memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
+    /// The process.
+    Process,
     /// Each worker.
     Worker,
     /// Each open session.
@@ -25,6 +27,7 @@ impl Per {
     /// As it is written in the page.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Process => "server",
             Self::Worker => "worker",
             Self::Session => "session",
             Self::Request => "HTTP connection",
@@ -63,6 +66,13 @@ impl Load {
     /// How often memory of this kind is held.
     pub const fn count(&self, per: Per) -> u64 {
         match per {
+            Per::Process => {
+                if self.workers > 0 {
+                    1
+                } else {
+                    0
+                }
+            }
             Per::Worker => self.workers,
             Per::Session => self.sessions,
             Per::Request => self.requests,
@@ -118,6 +128,30 @@ limits! {
     ProxyHeader("proxy_header", "server.proxy_header_within", "proxies"::a_proxy_header_that_is_late_ends_the_connection):
         "Time until a PROXY header is there, where one is required."
         => "closed without a word",
+    PerIpv4("per_address", "connections.per_ipv4", "crowds"::an_address_has_so_many_connections_and_a_token_one_more):
+        "Connections of an IPv4 address, from the moment they are accepted."
+        => "429 `too_many_connections` unless a token is shown; a quarter beyond it, closed without a word",
+    PerIpv6Net64("per_network", "connections.per_ipv6_64", "crowds"::a_network_counts_as_a_whole):
+        "Connections of an IPv6 /64."
+        => "the same",
+    PerIpv6Net48("per_site", "connections.per_ipv6_48", "crowds"::a_network_counts_as_a_whole):
+        "Connections of an IPv6 /48."
+        => "the same",
+    Addresses("addresses", "connections.addresses_max", "crowds"::addresses_beyond_the_table_share_one_bound):
+        "Addresses and prefixes that are counted apart."
+        => "further ones are counted together",
+    AddressOverflow("address_overflow", "connections.overflow_max", "crowds"::addresses_beyond_the_table_share_one_bound):
+        "Connections of all addresses that are counted together."
+        => "429 `too_many_connections` unless a token is shown; a quarter beyond it, closed without a word",
+    Handshakes("handshakes", "connections.handshakes_max", "crowds"::the_oldest_of_too_many_handshakes_gives_way):
+        "Connections of a worker that are no sessions: handshakes, and requests over HTTP."
+        => "the oldest of them is closed",
+    RoomsCreated("rooms_created", "room.create_per_min", "crowds"::an_address_creates_rooms_at_a_pace):
+        "Rooms that an address creates in a minute, by joining or writing where nobody is."
+        => "`too_many_rooms` with `retryAfterMs`, and close 1013 where it was the first room; over HTTP 429",
+    Joins("joins", "limits.joins_burst", "crowds"::a_connection_changes_rooms_at_a_pace):
+        "Moves of a connection to other rooms; `limits.joins_per_s` come back each second."
+        => "`rate_limited` with `retryAfterMs`; the session stays where it is",
     FirstRequest("first_request", "websocket.handshake", "http"::a_connection_that_does_not_ask_in_time_is_closed):
         "Time until the first request is there, its first byte and its last."
         => "closed without a word",
@@ -204,6 +238,8 @@ limits! {
         => "`text_too_long`",
 }
 
+/// An address with its counts, its place in the index at its fullest, and in the queue of those at rest, bytes.
+const ADDRESS_BYTES: usize = 128;
 /// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
 const USER_BYTES: usize = 200;
 /// An id with its place in the order of age, in the room and in the store, bytes.
@@ -214,7 +250,13 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 12] = [
+pub const MEMORY: [Memory; 13] = [
+    Memory {
+        name: "addresses",
+        per: Per::Process,
+        formula: "`connections.addresses_max` × 128 B",
+        bytes: |config| config.addresses.addresses_max * ADDRESS_BYTES,
+    },
     Memory {
         name: "shared buffers",
         per: Per::Worker,

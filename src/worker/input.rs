@@ -15,6 +15,7 @@ use danmaku_wire::websocket::violation::Violation;
 use rustix::io::Errno;
 
 use super::membership::Move;
+use super::pace::forgiven;
 use super::session::{Flags, NOWHERE, Spent};
 use super::{Codec, READ_BUFFER, Worker};
 use crate::observe::limits::Limit;
@@ -218,12 +219,13 @@ impl Worker {
 
     /// What came in during this second so far.
     fn spent(&mut self, slot: u32) -> &mut Spent {
-        let second = self.second;
-        let spent = &mut self.slab.cold(slot).spent;
-        if spent.second != second {
-            *spent = Spent { second, ..Spent::default() };
+        let (second, per_s) = (self.second, self.config.joins_per_s);
+        let cold = self.slab.cold(slot);
+        if cold.spent.second != second {
+            cold.joins = forgiven(cold.joins, second.saturating_sub(cold.spent.second), per_s);
+            cold.spent = Spent { second, ..Spent::default() };
         }
-        spent
+        &mut cold.spent
     }
 
     fn spend_inflated(&mut self, slot: u32, bytes: u64) {
@@ -330,7 +332,9 @@ impl Worker {
                 Ok(room) => {
                     let since =
                         join.since.and_then(|s| Some(Position { epoch: Epoch::parse(s.epoch)?, seq: s.seq }));
-                    return self.move_to(slot, room, since);
+                    if self.may_move(slot, &room) {
+                        return self.move_to(slot, room, since);
+                    }
                 }
                 Err(_) => self.refuse(slot, None, ErrorCode::RoomInvalid),
             },

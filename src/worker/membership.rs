@@ -20,6 +20,7 @@ use super::output::NOTHING_OWED;
 use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
 use crate::identity::guest;
+use crate::ingress::addresses::{Hold, Place};
 use crate::ingress::arrival::{Arrival, Moved};
 use crate::observe::limits::Limit;
 
@@ -71,6 +72,7 @@ impl Worker {
             tier,
             snapshot,
             author,
+            hold,
             moved,
         } = arrival;
         let mut hot = Hot { fd: Some(socket.into()), ..Hot::vacant() };
@@ -90,6 +92,7 @@ impl Worker {
             encoding,
             tier,
             author,
+            place: hold.map_or(Place::NONE, Hold::into_place),
             ..Cold::default()
         };
         let was_here = moved.is_some();
@@ -97,6 +100,7 @@ impl Worker {
             Some(moved) => {
                 cold.decoder = moved.decoder;
                 cold.guest = moved.guest;
+                (cold.spent, cold.joins) = (moved.spent, moved.joins);
                 if moved.paused {
                     hot.flags.set(Flags::PAUSED);
                 }
@@ -114,7 +118,11 @@ impl Worker {
         hot.flags.set(Flags::QUEUED);
         self.queued.push(session);
         self.cells.connections.set(self.slab.len() as u64);
-        self.join(slot, room, since);
+        if was_here || self.may_create(slot, &room) {
+            self.join(slot, room, since);
+        } else {
+            self.end(slot, DisconnectCode::Overloaded);
+        }
         if self.drain.is_some() && self.slab.live(session).is_some() {
             self.send_away(slot);
         }
@@ -149,6 +157,7 @@ impl Worker {
         let unwatched = self.slab.hot(slot).fd.as_ref().map(|fd| self.poller.remove_session(fd));
         let (hot, cold) = self.slab.remove(slot);
         self.cells.connections.set(self.slab.len() as u64);
+        let hold = self.shared.addresses.resume(cold.place);
         let (Some(fd), Some(Ok(()))) = (hot.fd, unwatched) else { return };
         let mut response = Vec::new();
         if let Some(outbox) = cold.outbox {
@@ -166,7 +175,14 @@ impl Worker {
             tier: cold.tier,
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
             author: cold.author,
-            moved: Some(Box::new(Moved { decoder, guest: cold.guest, paused: hot.flags.any(Flags::PAUSED) })),
+            hold,
+            moved: Some(Box::new(Moved {
+                decoder,
+                guest: cold.guest,
+                spent: cold.spent,
+                joins: cold.joins,
+                paused: hot.flags.any(Flags::PAUSED),
+            })),
         };
         self.send_arrival(owner, arrival);
     }

@@ -15,6 +15,7 @@ mod membership;
 pub mod message;
 mod output;
 mod ownership;
+mod pace;
 pub mod poller;
 pub mod rooms;
 pub mod session;

@@ -146,7 +146,7 @@ impl Worker {
 
     /// Tells a session that a command was refused, so often in a second and no more.
     pub(super) fn tell_error(&mut self, slot: u32, error: &ErrorMessage<'_>) {
-        let second = self.second;
+        let second = self.second as u16;
         let session = self.slab.reference(slot);
         let errors = &mut self.slab.cold(slot).errors;
         if errors.second != second && errors.held == 0 {
@@ -168,7 +168,7 @@ impl Worker {
         let mut muffled = std::mem::take(&mut self.muffled);
         muffled.retain(|session| {
             let Some(slot) = self.slab.live(*session) else { return false };
-            let waits = self.slab.cold(slot).errors.second == self.second;
+            let waits = self.slab.cold(slot).errors.second == self.second as u16;
             if !waits {
                 self.tell_held(slot);
             }
@@ -402,6 +402,7 @@ impl Worker {
             self.cells.close(code);
         }
         let (_, cold) = self.slab.remove(slot);
+        drop(self.shared.addresses.resume(cold.place));
         if let Some(outbox) = cold.outbox {
             self.tail_bytes -= outbox.tail;
             self.cells.tail_bytes.set(self.tail_bytes as u64);

@@ -40,7 +40,11 @@ impl Worker {
         let user = self.author(slot);
         let publisher = Publisher::Session(self.slab.reference(slot));
         let reply = ReplyTo { worker: self.index, publisher };
-        self.slab.cold(slot).unanswered += 1;
+        let unanswered = &mut self.slab.cold(slot).unanswered;
+        if *unanswered == u16::MAX {
+            return self.refuse(slot, Some(send.id), ErrorCode::Overloaded);
+        }
+        *unanswered += 1;
         let local = self.rooms.get(room);
         if local.owner.is_some() {
             if let Some(outcome) = self.publish_here(room, &user, send, reply) {
@@ -454,6 +458,13 @@ impl Worker {
         }
         self.sweep_sessions();
         self.cells.rooms.set(self.rooms.len() as u64);
+        self.cells.handshakes.set(self.front.waiting() as u64);
+        // The table is everybody's: one tells of it.
+        if self.index == 0 {
+            let (addresses, overflow) = self.shared.addresses.used();
+            self.cells.addresses.set(addresses as u64);
+            self.cells.addresses_overflow.set(overflow.into());
+        }
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);
         self.cells.form_bytes.set(encoder.form_bytes);

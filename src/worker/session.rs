@@ -9,6 +9,11 @@ use danmaku_room::replica::Cursor;
 use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::websocket::decoder::Decoder;
 
+use crate::ingress::addresses::Place;
+
+/// One move to another room, as sessions count them: fine enough for the slowest pace.
+pub const JOIN: u16 = 32;
+
 /// No room.
 pub const NOWHERE: u32 = u32::MAX;
 
@@ -117,7 +122,11 @@ pub struct Cold {
     pub blocked_us: u64,
     /// Publishes whose fate is not known yet: while there are any, the session stays on this worker,
     /// where the answers come.
-    pub unanswered: u32,
+    pub unanswered: u16,
+    /// Where its connection is counted, to be counted out when it is gone. Nowhere: no limit of addresses applies to it.
+    pub place: Place,
+    /// Moves to other rooms that are not forgiven yet, in units of [`JOIN`].
+    pub joins: u16,
     /// What came in during the newest second with any input.
     pub spent: Spent,
     /// What it was told of refused commands in the newest second with any.
@@ -144,8 +153,8 @@ pub struct Spent {
 /// Error replies of one second: a flood of bad commands must not become a flood of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Errors {
-    /// The second.
-    pub second: u32,
+    /// The second, its low bits.
+    pub second: u16,
     /// How many were sent in it.
     pub sent: u16,
     /// How many were not, to be told as one number when it is over.
@@ -161,6 +170,8 @@ impl Default for Cold {
             guest: 0,
             blocked_us: 0,
             unanswered: 0,
+            place: Place::NONE,
+            joins: 0,
             spent: Spent::default(),
             errors: Errors::default(),
             encoding: Encoding::Json,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 pub(crate) const TEXT: u8 = 1;
+#[allow(dead_code, reason = "not every test pings")]
 pub(crate) const PING: u8 = 9;
 pub(crate) const FIN: u8 = 0x80;
 #[allow(dead_code, reason = "not every test compresses")]
@@ -39,6 +40,7 @@ impl RawSocket {
         Self::join_with(address, room, headers, None)
     }
 
+    #[allow(dead_code, reason = "not every test is about slow readers")]
     /// Joins a room and is full after few kilobytes that are not read.
     pub(crate) fn join_narrow(address: SocketAddr, room: &str) -> Self {
         Self::join_with(address, room, "", Some(4 << 10))

@@ -12,7 +12,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use table::{NOBODY, Standing, Table};
+use table::{NOBODY, OVERFLOW, Table};
+
+use crate::observe::limits::Limit;
 
 /// How much one address may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +40,30 @@ pub struct Addresses {
     started: Instant,
 }
 
-/// An address has too many connections.
+/// What an address has too many connections by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooMany;
+pub enum Bound {
+    /// The IPv4 address.
+    Ipv4,
+    /// The IPv6 /64.
+    Net64,
+    /// The IPv6 /48.
+    Net48,
+    /// All that found the table full.
+    Overflow,
+}
+
+impl Bound {
+    /// As it is counted.
+    pub const fn limit(self) -> Limit {
+        match self {
+            Self::Ipv4 => Limit::PerIpv4,
+            Self::Net64 => Limit::PerIpv6Net64,
+            Self::Net48 => Limit::PerIpv6Net48,
+            Self::Overflow => Limit::AddressOverflow,
+        }
+    }
+}
 
 /// A connection's place in the table, without the duty to give it back: what a session keeps. Nobody's place means
 /// that no limit of addresses applies: a user with a token, or this machine itself.
@@ -50,6 +73,11 @@ pub struct Place(u32);
 impl Place {
     /// Of a connection under no limit of addresses.
     pub const NONE: Self = Self(NOBODY);
+
+    /// Whether it is the one of all that found the table full.
+    pub fn is_shared(self) -> bool {
+        self.0 == OVERFLOW
+    }
 }
 
 /// A connection that is counted, until this is dropped.
@@ -58,7 +86,8 @@ impl Place {
 pub struct Hold {
     addresses: Arc<Addresses>,
     place: Place,
-    standing: Standing,
+    /// The bound that it went beyond when it came.
+    beyond: Option<Bound>,
 }
 
 impl Default for Addresses {
@@ -72,19 +101,15 @@ impl Addresses {
     ///
     /// # Errors
     /// When its address is so far beyond its limit that not even a token would be looked at.
-    pub fn hold(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Hold, TooMany> {
+    pub fn hold(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Hold, Bound> {
         let now_us = self.now_us();
-        let (id, standing) = self.table().take(address, limits, now_us).ok_or(TooMany)?;
-        Ok(Hold { addresses: Arc::clone(self), place: Place(id), standing })
+        let (id, beyond) = self.table().take(address, limits, now_us)?;
+        Ok(Hold { addresses: Arc::clone(self), place: Place(id), beyond })
     }
 
     /// The hold of a place that a session kept; `None` for nobody's.
     pub fn resume(self: &Arc<Self>, place: Place) -> Option<Hold> {
-        (place != Place::NONE).then(|| Hold {
-            addresses: Arc::clone(self),
-            place,
-            standing: Standing::Within,
-        })
+        (place != Place::NONE).then(|| Hold { addresses: Arc::clone(self), place, beyond: None })
     }
 
     /// Takes note of a room that is created from this place.
@@ -97,8 +122,11 @@ impl Addresses {
     }
 
     /// Addresses and prefixes in the table, and connections counted in what those share that found it full.
+    /// Those are forgotten that have been at rest for long enough.
     pub fn used(&self) -> (usize, u32) {
-        let table = self.table();
+        let now_us = self.now_us();
+        let mut table = self.table();
+        table.forget_rested(now_us);
         (table.len(), table.overflowing())
     }
 
@@ -119,12 +147,12 @@ impl Hold {
         self.place
     }
 
-    /// Whether the address has no more connections than it may, this one included.
-    pub fn fits(&mut self, limits: &Limits) -> bool {
-        if self.standing == Standing::Over && self.addresses.table().fits(self.place.0, limits) {
-            self.standing = Standing::Within;
+    /// The bound that its address is beyond, as long as it is.
+    pub fn beyond(&mut self, limits: &Limits) -> Option<Bound> {
+        if self.beyond.is_some() && self.addresses.table().fits(self.place.0, limits) {
+            self.beyond = None;
         }
-        self.standing == Standing::Within
+        self.beyond
     }
 
     /// Gives the duty to count it out to whoever keeps the place: [`Addresses::resume`] takes it back.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use super::Limits;
+use super::{Bound, Limits};
 
 /// How far beyond its limit an address may go while it has not shown whose token it has: a quarter, and these at least.
 const GRACE_MIN: u32 = 4;
@@ -41,15 +41,6 @@ struct Entry {
     resting: bool,
 }
 
-/// Whether a connection is one too many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is not.
-    Within,
-    /// It is, unless it shows a token.
-    Over,
-}
-
 #[derive(Debug)]
 pub(super) struct Table {
     /// Nobody, the overflow, then those in the index, with gaps.
@@ -75,8 +66,16 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Counts a connection in; `None` where it is so many too many that it is not even heard.
-    pub(super) fn take(&mut self, address: IpAddr, limits: &Limits, now_us: u64) -> Option<(u32, Standing)> {
+    /// Counts a connection in, with the bound that it goes beyond, if it does.
+    ///
+    /// # Errors
+    /// When it goes so far beyond one that it is not even heard.
+    pub(super) fn take(
+        &mut self,
+        address: IpAddr,
+        limits: &Limits,
+        now_us: u64,
+    ) -> Result<(u32, Option<Bound>), Bound> {
         self.forget_rested(now_us);
         let (leaf, site) = prefixes(address);
         let id = self.find_or_add(leaf, limits);
@@ -87,26 +86,26 @@ impl Table {
             let entry = &mut self.entries[id as usize];
             (entry.count, entry.parent) = (0, parent);
         }
-        let mut standing = Standing::Within;
+        let mut beyond = None;
         for at in self.chain(id) {
-            let (count, max) = (self.entries[at as usize].count, self.max(at, limits));
+            let (count, (bound, max)) = (self.entries[at as usize].count, self.max(at, limits));
             if count >= max.saturating_add((max / 4).max(GRACE_MIN)) {
                 self.tidy_up(id, now_us);
-                return None;
+                return Err(bound);
             }
             if count >= max {
-                standing = Standing::Over;
+                beyond = Some(bound);
             }
         }
         for at in self.chain(id) {
             self.entries[at as usize].count += 1;
         }
-        Some((id, standing))
+        Ok((id, beyond))
     }
 
     /// Whether a connection that is counted in, and was one too many, no longer is.
     pub(super) fn fits(&self, id: u32, limits: &Limits) -> bool {
-        self.chain(id).all(|at| self.entries[at as usize].count <= self.max(at, limits))
+        self.chain(id).all(|at| self.entries[at as usize].count <= self.max(at, limits).1)
     }
 
     /// Counts a connection out.
@@ -160,12 +159,12 @@ impl Table {
         [id, parent].into_iter().filter(|id| *id != NOBODY)
     }
 
-    fn max(&self, id: u32, limits: &Limits) -> u32 {
+    fn max(&self, id: u32, limits: &Limits) -> (Bound, u32) {
         match self.entries[id as usize].prefix {
-            Prefix::V4(_) => limits.per_ipv4,
-            Prefix::Net64(_) => limits.per_ipv6_64,
-            Prefix::Net48(_) => limits.per_ipv6_48,
-            Prefix::Overflow => limits.overflow_max,
+            Prefix::V4(_) => (Bound::Ipv4, limits.per_ipv4),
+            Prefix::Net64(_) => (Bound::Net64, limits.per_ipv6_64),
+            Prefix::Net48(_) => (Bound::Net48, limits.per_ipv6_48),
+            Prefix::Overflow => (Bound::Overflow, limits.overflow_max),
         }
     }
 
@@ -195,7 +194,7 @@ impl Table {
     }
 
     /// Forgets those at rest whose rooms are forgiven.
-    fn forget_rested(&mut self, now_us: u64) {
+    pub(super) fn forget_rested(&mut self, now_us: u64) {
         while let Some(id) = self.resting.front().copied() {
             let entry = &self.entries[id as usize];
             if entry.count == 0 && entry.rooms_due_us > now_us {

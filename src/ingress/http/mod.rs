@@ -11,6 +11,7 @@ mod patience;
 mod place;
 mod publish;
 mod query;
+mod waiting;
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -37,6 +38,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use super::addresses::Hold;
 use super::arrival::Arrival;
 use super::caller::Asker;
 use super::caller::announced::Announced;
@@ -49,6 +51,7 @@ use crate::worker::Inbox;
 use gate::{event_stream_head, preflight, readable_by};
 use patience::{Patience, Watched};
 use query::Query;
+use waiting::Waiting;
 
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
@@ -64,6 +67,7 @@ pub struct Front {
     shared: Arc<Shared>,
     cells: Arc<Cells>,
     inbox: Rc<Inbox>,
+    waiting: Rc<Waiting>,
 }
 
 /// What a request for a stream asks for; the socket is added when it is taken out of hyper.
@@ -76,6 +80,8 @@ struct Stream {
     since: Option<Position>,
     tier: Tier,
     snapshot: bool,
+    /// Its place among the connections of its address; claimed once nothing else can refuse it.
+    hold: Option<Hold>,
 }
 
 impl Stream {
@@ -89,7 +95,7 @@ impl Stream {
     }
 
     fn arrive(self, socket: TcpStream, leftover: &[u8]) -> Arrival {
-        let Self { author, response, encoding, deflate, room, since, tier, snapshot } = self;
+        let Self { author, response, encoding, deflate, room, since, tier, snapshot, hold } = self;
         Arrival {
             socket,
             leftover: leftover.to_vec(),
@@ -101,6 +107,7 @@ impl Stream {
             tier,
             snapshot,
             author,
+            hold,
             moved: None,
         }
     }
@@ -112,6 +119,15 @@ struct Caller {
     peer: SocketAddr,
     /// What a proxy said before the first request.
     announced: Announced,
+}
+
+/// A connection while it asks.
+struct Visit {
+    caller: Caller,
+    /// Its place among the connections of its address; absent where no limit applies, or a proxy brings many callers.
+    hold: RefCell<Option<Hold>>,
+    /// The stream that it asked for.
+    stream: RefCell<Option<Stream>>,
 }
 
 /// A connection taken out of hyper.
@@ -175,26 +191,46 @@ impl Future for Asked<'_> {
 impl Front {
     /// The HTTP side of a worker that takes finished handshakes out of `inbox`.
     pub fn new(shared: Arc<Shared>, cells: Arc<Cells>, inbox: Rc<Inbox>) -> Self {
-        Self { shared, cells, inbox }
+        Self { shared, cells, inbox, waiting: Rc::default() }
     }
 
     /// Serves a fresh connection until it becomes a session or ends. Must be called within the worker's
     /// local task set.
     pub fn greet(&self, socket: TcpStream, peer: SocketAddr) {
-        let front = self.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(error) = front.serve(socket, peer).await {
+        // Whoever has far too many connections is not even heard.
+        let Ok(hold) = self.hold_accepted(peer) else { return };
+        let (seat, full) = self.waiting.seat(self.shared.config.load().handshakes_max);
+        if full {
+            self.cells.met(Limit::Handshakes);
+        }
+        let (front, number) = (self.clone(), seat.number());
+        let task = tokio::task::spawn_local(async move {
+            let _seat = seat;
+            if let Err(error) = front.serve(socket, peer, hold).await {
                 tracing::debug!(%error, "a connection ended in its handshake");
             }
         });
+        self.waiting.serves(number, task.abort_handle());
     }
 
-    async fn serve(self, socket: TcpStream, peer: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+    /// Connections that are no sessions.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    async fn serve(
+        self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        hold: Option<Hold>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nonblocking(true)?;
         let mut socket = tokio::net::TcpStream::from_std(socket)?;
         let announced = self.announced(&mut socket, peer).await?;
-        let caller = Caller { peer, announced };
-        if let Some(taken) = self.serve_http(socket, caller).await? {
+        let Ok(announced_hold) = self.hold_announced(announced) else { return Ok(()) };
+        let hold = RefCell::new(hold.or(announced_hold));
+        let visit = Visit { caller: Caller { peer, announced }, hold, stream: RefCell::default() };
+        if let Some(taken) = self.serve_http(socket, &visit).await? {
             let socket = taken.io.into_std()?;
             self.inbox.put(taken.stream.arrive(socket, &taken.leftover));
         }
@@ -205,12 +241,11 @@ impl Front {
     async fn serve_http<Io: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: Io,
-        caller: Caller,
+        visit: &Visit,
     ) -> Result<Option<TakenOut<Io>>, hyper::Error> {
         let config = self.shared.config.load_full();
         let patience = Patience::new(Rc::clone(&self.inbox), &config);
-        let stream: RefCell<Option<Stream>> = RefCell::new(None);
-        let service = service_fn(|request: Request<Incoming>| self.ask(request, caller, &stream, &patience));
+        let service = service_fn(|request: Request<Incoming>| self.ask(request, visit, &patience));
         let mut connection = http1::Builder::new()
             // Who has sent all it had to say may still be answered.
             .half_close(true)
@@ -222,7 +257,7 @@ impl Front {
         let mut alarm = std::pin::pin!(tokio::time::sleep_until(Instant::now()));
         let ended = poll_fn(|cx| {
             let polled = connection.poll_without_shutdown(cx);
-            if stream.borrow().is_some() {
+            if visit.stream.borrow().is_some() {
                 return Poll::Ready(Ok(()));
             }
             patience.looked_at();
@@ -245,7 +280,7 @@ impl Front {
         })?;
         let parts = connection.into_parts();
         let io = parts.io.into_inner().io;
-        match stream.take() {
+        match visit.stream.take() {
             // Bytes that hyper still has for this socket would be lost, and what follows them would make no sense.
             Some(_) if patience.owes_answers() => Ok(None),
             Some(stream) => Ok(Some(TakenOut { io, leftover: parts.read_buf, stream })),
@@ -259,17 +294,11 @@ impl Front {
     }
 
     /// Takes a request up.
-    fn ask<'a>(
-        &'a self,
-        request: Request<Incoming>,
-        caller: Caller,
-        stream: &RefCell<Option<Stream>>,
-        patience: &'a Patience,
-    ) -> Asked<'a> {
+    fn ask<'a>(&'a self, request: Request<Incoming>, visit: &'a Visit, patience: &'a Patience) -> Asked<'a> {
         patience.asked(!request.body().is_end_stream());
-        let asker = self.asker(&request, caller);
+        let asker = self.asker(&request, visit.caller);
         let (page, answering) = match self.gate(&request, &asker) {
-            Ok(page) => (page.cloned(), self.answer(request, asker, stream, patience)),
+            Ok(page) => (page.cloned(), self.answer(request, asker, visit, patience)),
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
                 (None, Answering::Now(Some(*refusal)))
@@ -278,17 +307,22 @@ impl Front {
         Asked { answering, front: self, patience, page }
     }
 
-    /// What becomes of a request that may be asked; one for a stream is put into `stream`.
+    /// What becomes of a request that may be asked; one for a stream is put into the visit.
     fn answer<'a>(
         &'a self,
         request: Request<Incoming>,
         asker: Asker,
-        stream: &RefCell<Option<Stream>>,
+        visit: &'a Visit,
         patience: &'a Patience,
     ) -> Answering<'a> {
         let path = request.uri().path();
         let of_room = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/'));
         let asks_first = request.method() == Method::OPTIONS;
+        // Where a token may be shown, it is looked at first.
+        let may_show = path == "/ws" || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first);
+        if !may_show && let Err(refusal) = self.within(visit) {
+            return Answering::now(*refusal);
+        }
         let opened = match (path, of_room) {
             ("/ws", _) => self.websocket(&request, &asker),
             (_, Some((_, "events"))) if asks_first => {
@@ -301,7 +335,7 @@ impl Front {
             (_, Some((room, "danmaku"))) => {
                 let room = room.to_owned();
                 return Answering::Later(Box::pin(async move {
-                    self.publish(request, &room, asker, patience).await
+                    self.publish(request, &room, asker, visit, patience).await
                 }));
             }
             ("/route", _) if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
@@ -310,10 +344,17 @@ impl Front {
         };
         match opened {
             Ok(opened) if request.method() == Method::HEAD => Answering::now(opened.head()),
-            Ok(opened) => {
-                *stream.borrow_mut() = Some(opened);
-                Answering::Taken
-            }
+            Ok(mut opened) => match self.claim(visit, &asker, opened.author.as_deref()) {
+                Ok(hold) => {
+                    opened.hold = hold;
+                    *visit.stream.borrow_mut() = Some(opened);
+                    Answering::Taken
+                }
+                Err(refusal) => {
+                    self.cells.handshakes_refused.add(1);
+                    Answering::now(*refusal)
+                }
+            },
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
                 Answering::Now(Some(*refusal))
@@ -378,6 +419,7 @@ impl Front {
             since: query.since,
             tier: allowed_tier(query.tier, asker)?,
             snapshot: query.snapshot,
+            hold: None,
         })
     }
 
@@ -402,6 +444,7 @@ impl Front {
             since,
             tier: allowed_tier(query.tier, asker)?,
             snapshot: query.snapshot,
+            hold: None,
         })
     }
 }

@@ -21,8 +21,9 @@ use tokio::sync::oneshot;
 
 use super::patience::Patience;
 use super::query::Query;
-use super::{Front, Refused};
+use super::{Front, Refused, Visit};
 use crate::identity::guest;
+use crate::ingress::addresses::Place;
 use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
@@ -36,16 +37,22 @@ impl Front {
         request: Request<Incoming>,
         room: &str,
         asker: Asker,
+        visit: &Visit,
         patience: &Patience,
     ) -> Response<Full<Bytes>> {
         let (room, user) = match self.publishable(&request, room, asker) {
             Ok(publishable) => publishable,
             Err(refusal) => return *refusal,
         };
+        // Counted until it has its answer, where a proxy brings it.
+        let counted = match self.count(visit, &asker, &user) {
+            Ok(counted) => counted,
+            Err(refusal) => return *refusal,
+        };
         match self.body(request.into_body()).await {
             Ok(body) => {
                 patience.heard_all();
-                self.publish_body(&body, room, user).await
+                self.publish_body(&body, room, user, counted.place()).await
             }
             Err(refusal) => *refusal,
         }
@@ -98,7 +105,13 @@ impl Front {
         }
     }
 
-    async fn publish_body(&self, body: &[u8], room: RoomId, user: Arc<Author>) -> Response<Full<Bytes>> {
+    async fn publish_body(
+        &self,
+        body: &[u8],
+        room: RoomId,
+        user: Arc<Author>,
+        place: Place,
+    ) -> Response<Full<Bytes>> {
         let send = match owned(body) {
             Ok(send) => send,
             Err(refusal) => {
@@ -106,6 +119,9 @@ impl Front {
                 return *refusal;
             }
         };
+        if let Err(refusal) = self.may_create(place, &room) {
+            return *refusal;
+        }
         let (answer, fate) = oneshot::channel();
         let id = send.as_send().id.to_owned();
         self.inbox.call(Call { room, user, send, answer });

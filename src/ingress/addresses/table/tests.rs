@@ -26,9 +26,9 @@ fn fill(
     let (mut ids, mut within, mut over) = (Vec::new(), 0, 0);
     for address in addresses {
         match table.take(address, limits, 1) {
-            Some((id, Standing::Within)) => (ids.push(id), within += 1).1,
-            Some((id, Standing::Over)) => (ids.push(id), over += 1).1,
-            None => {}
+            Ok((id, None)) => (ids.push(id), within += 1).1,
+            Ok((id, Some(_))) => (ids.push(id), over += 1).1,
+            Err(_) => {}
         }
     }
     (ids, within, over)
@@ -58,8 +58,8 @@ fn an_address_has_its_connections_and_no_more() {
 fn one_too_many_fits_once_another_has_gone() {
     let mut table = Table::default();
     let (ids, _, _) = fill(&mut table, &LIMITS, (0..8).map(|_| ip("192.0.2.7")));
-    let (id, standing) = table.take(ip("192.0.2.7"), &LIMITS, 1).expect("heard");
-    assert_eq!((standing, table.fits(id, &LIMITS)), (Standing::Over, false));
+    let (id, beyond) = table.take(ip("192.0.2.7"), &LIMITS, 1).expect("heard");
+    assert_eq!((beyond, table.fits(id, &LIMITS)), (Some(Bound::Ipv4), false));
     table.release(ids[0], 1);
     assert!(table.fits(id, &LIMITS));
 }
@@ -75,10 +75,10 @@ fn addresses_that_find_the_table_full_share_one_bound() {
     let (strays, within, over) = fill(&mut table, &limits, (1_000..2_000).map(known));
     assert_eq!((within, over), (20, 5));
     assert_eq!((table.len(), table.overflowing()), (50, 25));
-    assert_eq!(table.take(known(0), &limits, 1).map(|(_, standing)| standing), Some(Standing::Within));
+    assert_eq!(table.take(known(0), &limits, 1).map(|(_, beyond)| beyond), Ok(None));
     table.release(ids[1], 1);
-    let (newcomer, standing) = table.take(known(5_000), &limits, 1).expect("there is a place");
-    assert!(newcomer != OVERFLOW && standing == Standing::Within);
+    let (newcomer, beyond) = table.take(known(5_000), &limits, 1).expect("there is a place");
+    assert!(newcomer != OVERFLOW && beyond.is_none());
     for id in strays {
         assert_eq!(id, OVERFLOW);
         table.release(id, 1);
@@ -150,7 +150,7 @@ fn the_table_counts_as_a_plain_model_does() {
                         0 => ip(&format!("192.0.2.{}", random(12))),
                         _ => ip(&format!("2001:db8:{:x}:{:x}::{}", random(3), random(5), random(9))),
                     };
-                    if let Some((id, _)) = table.take(address, &limits, now_us) {
+                    if let Ok((id, _)) = table.take(address, &limits, now_us) {
                         held.push((id, address));
                     }
                 }
@@ -171,7 +171,7 @@ fn the_table_counts_as_a_plain_model_does() {
                 }
             }
             for (id, count) in &model {
-                let max = table.max(*id, &limits);
+                let (_, max) = table.max(*id, &limits);
                 assert_eq!(table.entries[*id as usize].count, *count, "seed {seed}");
                 assert!(*count <= max + (max / 4).max(GRACE_MIN), "seed {seed}");
             }
