@@ -78,12 +78,28 @@ class Kitchen:
             raise Missing("the driver: `cargo build -p danmaku-client --example conformance_driver`, then --rust-driver")
         return str(self.rust.resolve())
 
+    def nginx(self):
+        """The proxy."""
+        return program("nginx")
+
+    def haproxy(self):
+        """The proxy."""
+        return program("haproxy")
+
     def chromium(self):
         """The browser."""
         found = shutil.which("chromium") or shutil.which("chromium-browser")
         if not found:
             raise Missing("the program chromium")
         return found
+
+
+def program(name):
+    """The path of a program; those of the system are not on everybody's path."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
+    if not found:
+        raise Missing(f"the program {name}")
+    return found
 
 
 def install(command, what):
@@ -140,6 +156,13 @@ def python_suite(file):
     return lambda kitchen, server: [kitchen.need("python"), str(PYTHON / file), "--server", server]
 
 
+def proxy_suite(proxy):
+    def suite(kitchen, server):
+        return [*python_suite("test_proxies.py")(kitchen, server), "--proxy", proxy, "--program", kitchen.need(proxy)]
+
+    return suite
+
+
 def node_suite(file):
     return lambda kitchen, server: [kitchen.need("node"), str(NODE / file), "--server", server]
 
@@ -152,6 +175,8 @@ SUITES = {
     "python": python_suite("test_native.py"),
     "violations": python_suite("test_violations.py"),
     "events": python_suite("test_events.py"),
+    "nginx": proxy_suite("nginx"),
+    "haproxy": proxy_suite("haproxy"),
     "example": python_suite("test_example.py"),
     "docs": python_suite("test_docs.py"),
     "docs-js": node_suite("test_docs.mjs"),

@@ -94,13 +94,15 @@ const PYTHON: Program = Program {
 const NODE: Program = Program { name: "node", probe: &["--version"], packages: &["nodejs"] };
 const NPM: Program = Program { name: "npm", probe: &["--version"], packages: &["npm"] };
 const CHROMIUM: Program = Program { name: "chromium", probe: &["--version"], packages: &["chromium"] };
+const NGINX: Program = Program { name: "nginx", probe: &["-v"], packages: &["nginx-light"] };
+const HAPROXY: Program = Program { name: "haproxy", probe: &["-v"], packages: &["haproxy"] };
 
 fn clients(repository: &Repository) -> Result<Outcome, StepError> {
     if let Err(why) = PYTHON.ensure() {
         return Ok(Outcome::Skipped(why));
     }
     // The runner looks for these itself and skips only the suites that need them: a miss is said, not fatal.
-    for why in [NODE, NPM, CHROMIUM].iter().filter_map(|program| program.ensure().err()) {
+    for why in [NODE, NPM, CHROMIUM, NGINX, HAPROXY].iter().filter_map(|program| program.ensure().err()) {
         println!("{why}");
     }
     let server = release(repository, &["--bin", "danmaku"], Path::new("danmaku"))?;

@@ -34,15 +34,23 @@ pub(super) struct Told {
     pub(super) secure: Option<bool>,
 }
 
-/// Reads the fields of a request that a trusted proxy sent. `Forwarded` is the standard: where it is there, the older
-/// fields are not looked at, since a proxy that writes one of them passes the others on as the caller wrote them.
+/// Reads the fields of a request that a trusted proxy sent. `Forwarded` is the standard and goes first. A proxy that
+/// writes one of the fields passes the other on as the caller wrote it, though: where they name two callers one of them
+/// is a lie, and neither is believed.
 pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Told {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
-    if headers.contains_key(FORWARDED) {
-        return forwarded(headers, is_trusted);
+    let standard = headers.contains_key(FORWARDED).then(|| forwarded(headers, is_trusted));
+    if let Some(told) = standard
+        && !headers.contains_key(X_FORWARDED_FOR)
+    {
+        return told;
     }
     let hops = from_the_right(headers, X_FORWARDED_FOR, plain).map(|hop| node(hop.trim_ascii()));
     let (address, _) = caller_of(hops, is_trusted);
+    if let Some(told) = standard {
+        let same = told.address.map(|a| a.to_canonical()) == address.map(|a| a.to_canonical());
+        return if same { told } else { Told::default() };
+    }
     // Proxies set this field rather than add to it; what the nearest of them says counts.
     let scheme = from_the_right(headers, X_FORWARDED_PROTO, plain).next();
     Told { address, secure: scheme.and_then(|scheme| is_secure(scheme.trim_ascii())) }

@@ -14,7 +14,8 @@ from server import Server
 CASE_SECONDS_MAX = 180
 
 
-async def _run(cases, server):
+async def run(cases, server):
+    """Runs `(name, async function of the server)` pairs; gives how many failed."""
     passed = failed = 0
     for name, case in cases:
         try:
@@ -38,7 +39,7 @@ def main(cases):
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True, help="path of the danmaku binary")
     with Server(parser.parse_args().server) as server:
-        failed = asyncio.run(_run(cases, server))
+        failed = asyncio.run(run(cases, server))
     sys.exit(1 if failed else 0)
 
 

@@ -74,7 +74,7 @@ class Session:
     """One connection; `messages` holds everything received, in order, as (kind, body)."""
 
     @classmethod
-    async def open(cls, server, room, *, since=None, deflate=False, query="", subprotocols=(JSON_SUBPROTOCOL,)):
+    async def open(cls, server, room, *, since=None, deflate=False, query="", subprotocols=(JSON_SUBPROTOCOL,), **more):
         session = cls()
         url = f"ws://{server.host}:{server.port}/ws?room={room}{query}"
         if since:
@@ -90,6 +90,7 @@ class Session:
             compression="deflate" if deflate else None,
             open_timeout=WAIT_SECONDS_MAX,
             proxy=None,
+            **more,
         )
         session.reader = asyncio.create_task(session._read())
         _, session.joined = await session.next("joined")

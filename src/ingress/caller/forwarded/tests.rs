@@ -98,13 +98,22 @@ fn the_standard_field_is_read_by_its_grammar() {
     check(&[(FORWARDED, "for=203.0.113.1"), (FORWARDED, "for=192.0.2.7")], Some("192.0.2.7"), None);
 }
 
-/// `read`: the standard goes before the older fields, which then mean nothing.
+/// `read`: the standard goes before the older fields; where they name two callers, neither is believed.
 #[test]
-fn the_standard_field_wins() {
-    let older = [("x-forwarded-for", "203.0.113.1"), ("x-forwarded-proto", "https")];
-    check(&older, Some("203.0.113.1"), Some(true));
+fn fields_that_disagree_tell_nothing() {
+    let older = [("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "https")];
+    check(&older, Some("192.0.2.7"), Some(true));
     check(&[older[0], older[1], ("forwarded", "for=192.0.2.7")], Some("192.0.2.7"), None);
-    check(&[older[0], ("forwarded", "for=unknown;proto=http")], None, Some(false));
+    check(
+        &[older[0], ("forwarded", "for=\"[::ffff:192.0.2.7]:80\";proto=http")],
+        Some("::ffff:192.0.2.7"),
+        Some(false),
+    );
+    check(&[older[1], ("forwarded", "for=192.0.2.7;proto=http")], Some("192.0.2.7"), Some(false));
+    // A caller's own word beside the proxy's, in either field.
+    check(&[older[0], older[1], ("forwarded", "for=203.0.113.1;proto=https")], None, None);
+    check(&[("x-forwarded-for", "203.0.113.1"), ("forwarded", "for=192.0.2.7;proto=https")], None, None);
+    check(&[older[0], ("forwarded", "for=unknown;proto=http")], None, None);
     check(&[("x-forwarded-proto", "http, https")], None, Some(true));
     check(&[("x-forwarded-proto", "https"), ("x-forwarded-proto", "http")], None, Some(false));
 }
