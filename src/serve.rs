@@ -16,7 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api;
 use crate::config::{Config, Reloaded};
-use crate::ingress::listener;
+use crate::ingress::listener::{self, Listener};
+use crate::ingress::tls::{Tls, TlsError};
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::store::memory::{self, MemoryStore};
@@ -41,6 +42,8 @@ pub(crate) const MAILBOX_BYTES_MAX: usize =
 pub struct Server {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// Where clients connect with TLS.
+    pub tls_listen: Option<SocketAddr>,
     /// Where operators look.
     pub admin: SocketAddr,
     shared: Arc<Shared>,
@@ -69,10 +72,23 @@ impl Server {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
         config.set_secret(secret);
-        let listeners = listener::bind(config.listen, workers)?;
+        let tls = Tls::of(&config).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let mut listeners: Vec<_> = listener::bind(config.listen, false, workers)?
+            .into_iter()
+            .map(|listener| vec![listener])
+            .collect();
+        if let Some(address) = config.tls_listen {
+            let secure = listener::bind(address, true, workers)?;
+            listeners.iter_mut().zip(secure).for_each(|(own, listener)| own.push(listener));
+        }
         let admin_listener = TcpListener::bind(config.admin_listen)?;
         admin_listener.set_nonblocking(true)?;
-        let (listen, admin) = (listeners[0].local_addr()?, admin_listener.local_addr()?);
+        let local = |own: &Vec<Listener>, tls| {
+            own.iter().find(|l| l.entrance.tls == tls).map(|l| l.socket.local_addr()).transpose()
+        };
+        let listen = local(&listeners[0], false)?.unwrap_or(config.listen);
+        let tls_listen = local(&listeners[0], true)?;
+        let admin = admin_listener.local_addr()?;
         let (mut post, mut receivers, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let bell = Bell::default();
@@ -88,6 +104,7 @@ impl Server {
             directory: DashMap::new(),
             config: ArcSwap::from_pointee(config),
             addresses: Arc::default(),
+            tls: tls.map(Arc::new),
             store,
             started: std::time::Instant::now(),
             departure: AtomicU8::new(Departure::None as u8),
@@ -102,18 +119,18 @@ impl Server {
         spawn("admin".into(), move || api::admin::run(admin_listener, registry, admin_shared, admin_cells))?;
         let mut handles = Vec::new();
         let parts = listeners.into_iter().zip(receivers).zip(bells).zip(cells).enumerate();
-        for (index, (((listener, mailbox), bell), cells)) in parts {
+        for (index, (((listeners, mailbox), bell), cells)) in parts {
             let parts = Parts {
                 index: u16::try_from(index).map_err(io::Error::other)?,
                 shared: Arc::clone(&shared),
                 cells,
-                listener,
+                listeners,
                 mailbox,
                 bell,
             };
             handles.push(spawn(format!("worker-{index}"), move || worker::run(parts))?);
         }
-        Ok(Self { listen, admin, shared, workers: handles })
+        Ok(Self { listen, tls_listen, admin, shared, workers: handles })
     }
 
     /// What is configured at the moment.
@@ -123,7 +140,13 @@ impl Server {
 
     /// Puts another configuration in the place of the running one, as far as that is possible while it
     /// runs. What changed, and what waits for a restart.
-    pub fn reload(&self, mut config: Config) -> Reloaded {
+    ///
+    /// # Errors
+    /// When the certificate cannot be used: nothing changes then.
+    pub fn reload(&self, mut config: Config) -> Result<Reloaded, TlsError> {
+        if let Some(tls) = &self.shared.tls {
+            tls.reload(&config.tls)?;
+        }
         let reloaded = config.reload_over(&self.config());
         self.shared.config.store(Arc::new(config));
         for post in &self.shared.post {
@@ -132,7 +155,7 @@ impl Server {
                 thread::sleep(std::time::Duration::from_millis(1));
             }
         }
-        reloaded
+        Ok(reloaded)
     }
 
     /// What a server can be told by while somebody waits in [`Self::join`].

@@ -15,6 +15,7 @@ use dashmap::DashMap;
 
 use crate::config::Config;
 use crate::ingress::addresses::Addresses;
+use crate::ingress::tls::Tls;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
 
@@ -63,6 +64,8 @@ pub struct Shared {
     pub config: ArcSwap<Config>,
     /// Connections by address.
     pub addresses: Arc<Addresses>,
+    /// Certificates and keys of TLS; absent where nothing is served with it.
+    pub tls: Option<Arc<Tls>>,
     /// Where entries are kept.
     pub store: Arc<dyn Store>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.

@@ -56,6 +56,32 @@ fn a_bad_setting_is_named_with_what_would_be_right() {
         ("[auth]\nanonymous = false\n", &[], &[], &["live.toml:2", "auth.anonymous", "auth.keys"]),
         ("[[auth.keys]]\nid = \"k\"\nsecret = \"short\"\n", &[], &[], &["auth.keys", "5 bytes", "32"]),
         (&format!("{keys}{keys}"), &[], &[], &["auth.keys.id", "two keys have this id"]),
+        (
+            "[tls]\nlisten = \"127.0.0.1:0\"\n",
+            &[],
+            &[],
+            &["live.toml:2", "tls.listen", "tls.cert", "tls.key"],
+        ),
+        (
+            "[tls]\nlisten = \"127.0.0.1:0\"\ncert = \"/no/cert.pem\"\nkey = \"/no/key.pem\"\n",
+            &[],
+            &[],
+            &["tls.cert", "/no/cert.pem"],
+        ),
+        ("[tls]\nciphers = [\"RC4\"]\n", &[], &[], &["live.toml:2", "RC4", "TLS_AES_128_GCM_SHA256"]),
+        (
+            "[tls]\nmin_version = \"1.3\"\nciphers = [\"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"]\n",
+            &[],
+            &[],
+            &["live.toml:3", "tls.ciphers", "tls.min_version"],
+        ),
+        ("[tls]\nmin_version = \"1.1\"\n", &[], &[], &["live.toml:2", "1.1", "1.2"]),
+        (
+            "[tls]\nlisten = \"0.0.0.0:0\"\ncert = \"c\"\nkey = \"k\"\n",
+            &[],
+            &[],
+            &["tls.listen", "auth.keys"],
+        ),
         ("", &[("DANMAKU__ROOM__LINGER", "soon")], &[], &["DANMAKU__ROOM__LINGER", "soon", "10s"]),
         ("", &[("DANMAKU__ROOM__LINGR", "1s")], &[], &["DANMAKU__ROOM__LINGR", "did you mean `linger`"]),
     ] {

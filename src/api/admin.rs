@@ -37,6 +37,9 @@ pub fn run(
     let registry = Arc::new(registry);
     runtime.block_on(async move {
         tokio::spawn(memory::tend(cells));
+        if let Some(tls) = shared.tls.clone() {
+            tokio::spawn(async move { tls.watch().await });
+        }
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let slots = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
         let mut told = false;

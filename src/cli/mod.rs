@@ -10,7 +10,7 @@ mod token;
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,7 @@ use crate::config::value::Duration;
 use crate::config::{Config, ConfigError, Flags};
 use crate::identity::api_key::KeysError;
 use crate::identity::token::TokenError;
+use crate::ingress::tls::{Tls, TlsError};
 
 /// Exit code for a configuration that cannot be used.
 const EXIT_CONFIG: u8 = 78;
@@ -92,22 +93,28 @@ struct ServeArgs {
 }
 
 impl ServeArgs {
-    fn load(&self) -> Result<Config, ConfigError> {
+    fn load(&self) -> Result<Config, CliError> {
         let flags = Flags {
             listen: self.listen,
             admin_listen: self.admin_listen,
             data_dir: self.common.data_dir.clone(),
             workers: self.workers,
         };
-        Config::load(self.common.config.as_deref(), environment(), &flags)
+        checked(self.common.config.as_deref(), &flags)
     }
 }
 
 impl ConfigArgs {
-    fn load(&self) -> Result<Config, ConfigError> {
-        let flags = Flags { data_dir: self.data_dir.clone(), ..Flags::default() };
-        Config::load(self.config.as_deref(), environment(), &flags)
+    fn load(&self) -> Result<Config, CliError> {
+        checked(self.config.as_deref(), &Flags { data_dir: self.data_dir.clone(), ..Flags::default() })
     }
+}
+
+/// A configuration whose files can be used as well.
+fn checked(file: Option<&Path>, flags: &Flags) -> Result<Config, CliError> {
+    let config = Config::load(file, environment(), flags)?;
+    Tls::of(&config)?;
+    Ok(config)
 }
 
 /// Why a command failed.
@@ -115,6 +122,8 @@ impl ConfigArgs {
 enum CliError {
     #[error("{0}")]
     Config(#[from] ConfigError),
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -130,7 +139,7 @@ enum CliError {
 impl CliError {
     const fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) => EXIT_CONFIG,
+            Self::Config(_) | Self::Tls(_) => EXIT_CONFIG,
             Self::Usage(_) | Self::Token(_) => EXIT_USAGE,
             Self::Keys(_) | Self::Io(_) | Self::Found(_) => EXIT_FAILURE,
         }
@@ -172,7 +181,9 @@ fn check_config(file: PathBuf) -> Result<(), CliError> {
         (keys, true) => format!("users with a token of {keys} keys, and anonymous ones"),
         (keys, false) => format!("users with a token of {keys} keys"),
     };
-    writeln!(std::io::stdout(), "{}: can be used; it serves {} for {users}", file.display(), config.listen)?;
+    let tls = config.tls_listen.map(|address| format!(", {address} with TLS,")).unwrap_or_default();
+    let (file, listen) = (file.display(), config.listen);
+    writeln!(std::io::stdout(), "{file}: can be used; it serves {listen}{tls} for {users}")?;
     Ok(())
 }
 

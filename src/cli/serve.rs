@@ -33,6 +33,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
             say(format_args!("staff key in {}", path.display()));
         }
         say(format_args!("listening on http://{}", server.listen));
+        if let Some(address) = server.tls_listen {
+            say(format_args!("listening on https://{address}"));
+        }
         say(format_args!("admin on http://{}", server.admin));
         let patient = loop {
             tokio::select! {
@@ -82,7 +85,12 @@ fn reload(args: &ServeArgs, server: &Server) {
             return tracing::error!(%error, "the configuration was not reloaded; the running one stays");
         }
     };
-    let reloaded = server.reload(config);
+    let reloaded = match server.reload(config) {
+        Ok(reloaded) => reloaded,
+        Err(error) => {
+            return tracing::error!(%error, "the configuration was not reloaded; the running one stays");
+        }
+    };
     for Change { key, from, to } in &reloaded.changed {
         tracing::info!(key, from = told(from), to = told(to), "a setting changed");
     }

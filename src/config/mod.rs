@@ -8,6 +8,7 @@ pub mod layers;
 pub mod raw;
 pub mod reference;
 mod section;
+pub mod tls;
 pub mod value;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use class::Pattern;
 use layers::Layers;
 use raw::Raw;
 pub use section::{Key, OutOfBounds};
+use tls::TlsSettings;
 use value::{Address, Mode, Setting};
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
@@ -125,6 +127,10 @@ pub struct Config {
     pub query_token: bool,
     /// Keys of tokens.
     pub auth_keys: Vec<AuthKey>,
+    /// Where clients connect with TLS.
+    pub tls_listen: Option<SocketAddr>,
+    /// How TLS is spoken.
+    pub tls: TlsSettings,
     /// Pages that may connect besides the server's own.
     pub origins: Vec<origin::Pattern>,
     /// Names that a server on loopback answers to besides loopback's own.
@@ -222,7 +228,12 @@ impl Config {
                 expected: "nobody could connect; list the proxies in `server.trusted_proxies`".to_owned(),
             });
         }
-        let loopback = raw.server.listen.0.ip().is_loopback();
+        let tls = tls::settings(&raw.tls)?;
+        let beyond = |address: &&Address| !address.0.ip().is_loopback();
+        let addresses =
+            [("server.listen", Some(&raw.server.listen)), ("tls.listen", raw.tls.listen.as_ref())];
+        let exposed = addresses.into_iter().find_map(|(key, address)| Some((key, address.filter(beyond)?)));
+        let loopback = exposed.is_none();
         let anonymous = raw.auth.anonymous.unwrap_or(loopback && raw.auth.keys.is_empty());
         if raw.auth.keys.is_empty() && !anonymous {
             return Err(if raw.auth.anonymous == Some(false) {
@@ -233,9 +244,10 @@ impl Config {
                         .to_owned(),
                 }
             } else {
+                let (key, address) = exposed.unwrap_or(("server.listen", &raw.server.listen));
                 OutOfBounds {
-                    key: "server.listen".to_owned(),
-                    value: raw.server.listen.written().unwrap_or_default(),
+                    key: key.to_owned(),
+                    value: address.written().unwrap_or_default(),
                     expected:
                         "beyond loopback set a key (`[[auth.keys]]` with `id` and `secret`) so that users \
                                need tokens, or `auth.anonymous = true` to let anybody in"
@@ -252,6 +264,7 @@ impl Config {
         let Raw {
             server,
             auth,
+            tls: raw_tls,
             http,
             websocket,
             connections,
@@ -283,6 +296,8 @@ impl Config {
             proxy_protocol: server.proxy_protocol,
             proxy_header_ms: server.proxy_header_within.us() / 1_000,
             advertised_url: server.advertised_url,
+            tls_listen: raw_tls.listen.map(|address| address.0),
+            tls,
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
             auth_keys: auth.keys,
@@ -364,6 +379,7 @@ impl Config {
             }
         }
         self.listen = running.listen;
+        self.tls_listen = running.tls_listen;
         self.admin_listen = running.admin_listen;
         self.data_dir.clone_from(&running.data_dir);
         self.workers = running.workers;

@@ -9,6 +9,7 @@ use super::advertised_url::AdvertisedUrl;
 use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
+use super::tls::MinVersion;
 use super::value::{Address, Duration, Mode, Size};
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
@@ -24,6 +25,8 @@ pub struct Raw {
     pub server: Server,
     /// Who may come in.
     pub auth: Auth,
+    /// Certificates.
+    pub tls: Tls,
     /// Names, pages.
     pub http: Http,
     /// Frames and handshakes.
@@ -48,10 +51,11 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 11] {
+    fn sections(&self) -> [&dyn Section; 12] {
         [
             &self.server,
             &self.auth,
+            &self.tls,
             &self.http,
             &self.websocket,
             &self.connections,
@@ -115,6 +119,25 @@ section! {
         query_token: Option<bool> = None,
         /// Keys that tokens are signed with: `{ id = "k1", secret = "at least 32 bytes" }`, algorithm HS256.
         keys: Vec<AuthKey> = Vec::new(),
+    }
+}
+
+section! {
+    /// `[tls]`
+    Tls = "tls" {
+        /// Where clients connect with TLS (`https`, `wss`), besides `server.listen`; absent: nowhere.
+        listen: Option<Address> = None; restart,
+        /// Certificate chain in PEM, the server's own first. Read again when it changes, and at SIGHUP; one that cannot
+        /// be used is refused, and the old one stays.
+        cert: Option<PathBuf> = None,
+        /// Its private key in PEM.
+        key: Option<PathBuf> = None,
+        /// The oldest version that is spoken: `"1.2"` or `"1.3"`.
+        min_version: MinVersion = MinVersion::Tls12,
+        /// Cipher suites by their IANA names, such as `TLS_AES_128_GCM_SHA256`; empty: all that are safe.
+        ciphers: Vec<String> = Vec::new(),
+        /// How long a TLS handshake may take.
+        handshake: Duration = Duration::of_ms(5_000) => "100ms" to "1m",
     }
 }
 

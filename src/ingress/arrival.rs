@@ -10,6 +10,7 @@ use danmaku_wire::position::Position;
 use danmaku_wire::websocket::decoder::Decoder;
 
 use super::addresses::Hold;
+use crate::egress::tls::TlsLayer;
 use crate::worker::session::Spent;
 
 /// A connection that has finished its handshake but for the response.
@@ -17,6 +18,8 @@ use crate::worker::session::Spent;
 pub struct Arrival {
     /// The socket, non-blocking.
     pub socket: TcpStream,
+    /// Its TLS, past the handshake; absent on plain connections.
+    pub tls: Option<Box<TlsLayer>>,
     /// What came behind the request already: the first read of the session.
     pub leftover: Vec<u8>,
     /// The response head, to be written first.

@@ -49,16 +49,35 @@ pub fn failed_accept(error: &io::Error) -> FailedAccept {
     }
 }
 
+/// What a connection's listener says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entrance {
+    /// Whether it begins with a TLS handshake.
+    pub tls: bool,
+    /// Whether only this machine can come in here.
+    pub loopback: bool,
+}
+
+/// A listening socket, non-blocking.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// What is known of who comes in.
+    pub entrance: Entrance,
+}
+
 /// Binds `count` listeners to one address; port 0 picks one port for all.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+pub fn bind(address: SocketAddr, tls: bool, count: usize) -> io::Result<Vec<Listener>> {
+    let entrance = Entrance { tls, loopback: address.ip().is_loopback() };
     let first = bind_one(address)?;
     let address = first.local_addr()?;
-    let mut listeners = vec![first];
+    let mut listeners = vec![Listener { socket: first, entrance }];
     for _ in 1..count {
-        listeners.push(bind_one(address)?);
+        listeners.push(Listener { socket: bind_one(address)?, entrance });
     }
     Ok(listeners)
 }

@@ -9,3 +9,4 @@ pub mod network;
 pub mod origin;
 pub mod page;
 pub mod problem;
+pub mod tls;

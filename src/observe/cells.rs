@@ -151,6 +151,12 @@ cells! {
     addresses_overflow: Gauge,
     /// Connections closed for want of a PROXY header from a trusted proxy.
     proxy_headers_refused: Counter,
+    /// TLS handshakes finished.
+    tls_handshakes: Counter,
+    /// TLS handshakes that failed: another version or cipher, no TLS at all, or too late.
+    tls_handshakes_failed: Counter,
+    /// Sealed bytes that TLS keeps for sessions whose sockets are full.
+    tls_kept_bytes: Gauge,
     /// Handshakes refused.
     handshakes_refused: Counter,
     /// Entries shown that the store has not confirmed.

@@ -77,7 +77,7 @@ impl Worker {
     }
 
     fn begin_drain(&mut self) {
-        self.close_listener();
+        self.close_listeners();
         let sessions = self.slab.len() as u64;
         let window_us = (sessions * 1_000_000 / self.accept_rate.per_s()).max(self.config.drain_window_us);
         tracing::info!(sessions, window_ms = window_us / 1_000, worker = self.index, "draining");

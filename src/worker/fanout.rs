@@ -8,7 +8,7 @@ use super::output::{Flushed, RUN_BYTES_MAX, block, flush_outbox};
 use super::rooms::{Follow, Pass};
 use super::session::Flags;
 use super::{PASSES_US, Worker};
-use crate::egress::{Offer, offer_plain};
+use crate::egress::{Offer, offer};
 use crate::observe::limits::Limit;
 
 /// Writes between two looks at the clock.
@@ -292,19 +292,19 @@ impl Worker {
                 let Some(fd) = &hot.fd else { continue };
                 let bytes = run.bytes();
                 writes += 1;
-                match offer_plain(fd, bytes) {
-                    Offer::Accepted(n) => {
-                        sent += n as u64;
-                        hot.cursor = run.cursor_at(n);
+                match offer(fd, hot.tls.as_deref_mut(), bytes) {
+                    Offer::Taken(taken) => {
+                        sent += taken.bytes as u64;
+                        hot.cursor = run.cursor_at(taken.bytes);
                         delivered += hot.cursor.seq - start;
                         hot.flags.set(Flags::ACTIVE);
-                        if n < bytes.len() {
+                        if taken.full {
                             let (hot, cold) = slab.both(slot);
-                            let rest = run.trailer_after(n);
+                            let rest = run.trailer_after(taken.bytes);
                             if !rest.is_empty() {
                                 cold.outbox.get_or_insert_default().bytes.extend_from_slice(rest);
                             }
-                            block(hot, cold, n > 0, now.us);
+                            block(hot, cold, taken.moved, now.us);
                             found.push(Found::Blocked(slot));
                         } else if run.next <= pass.end {
                             // More is owed than one run carries: it comes round again.

@@ -1,5 +1,6 @@
 //! From a readable socket to commands.
 
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use danmaku_room::form::Encoding;
@@ -18,6 +19,7 @@ use super::membership::Move;
 use super::pace::forgiven;
 use super::session::{Flags, NOWHERE, Spent};
 use super::{Codec, READ_BUFFER, Worker};
+use crate::egress::tls::Intake;
 use crate::observe::limits::Limit;
 
 /// What a closing session may still send before it is cut off.
@@ -33,6 +35,19 @@ enum Flow {
     Stop,
     /// The session goes to another worker, with the rest of its input.
     Move(Move),
+}
+
+/// Reads a plain socket: what came of it, and how many bytes.
+fn take_plain(socket: &OwnedFd, buffer: &mut [u8]) -> (Intake, u32) {
+    loop {
+        return match rustix::io::read(socket, &mut *buffer) {
+            Ok(0) => (Intake::End, 0),
+            Ok(n) => (Intake::Bytes(n), n as u32),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => (Intake::Empty, 0),
+            Err(_) => (Intake::End, 0),
+        };
+    }
 }
 
 impl Worker {
@@ -54,8 +69,15 @@ impl Worker {
             return;
         }
         let Some(mut codec) = self.codec.take() else { return };
+        let session = self.slab.reference(slot);
         self.read_with(slot, hup, &mut codec);
         self.codec = Some(codec);
+        // TLS may have something to say of its own: it goes out by a flush of nothing.
+        if self.slab.live(session).is_some()
+            && self.slab.hot(slot).tls.as_ref().is_some_and(|tls| tls.wants_write())
+        {
+            self.queue(slot);
+        }
     }
 
     fn read_with(&mut self, slot: u32, hup: bool, codec: &mut Codec) {
@@ -65,34 +87,33 @@ impl Worker {
             let mut buffer = std::mem::take(&mut codec.buffer);
             let hot = self.slab.hot(slot);
             let Some(fd) = &hot.fd else { return };
-            let read = rustix::io::read(fd, &mut *buffer);
-            let n = match read {
-                Ok(n) => n,
-                Err(Errno::INTR) => {
-                    codec.buffer = buffer;
-                    continue;
-                }
-                Err(Errno::AGAIN) => {
-                    codec.buffer = buffer;
-                    return;
-                }
-                Err(_) => 0,
+            let (intake, wire_bytes) = match &mut hot.tls {
+                None => take_plain(fd, &mut buffer),
+                Some(tls) => (tls.take(fd, hup, &mut buffer), tls.take_wire_bytes()),
             };
-            if n == 0 {
-                codec.buffer = buffer;
-                return self.gone(slot, DisconnectCode::Normal);
-            }
-            hot.flags.set(Flags::ACTIVE);
-            hot.flags.clear(Flags::PINGED);
-            self.cells.bytes_received.add(n as u64);
-            taken += n;
+            self.cells.bytes_received.add(wire_bytes.into());
             let spent = self.spent(slot);
-            spent.bytes = spent.bytes.saturating_add(n as u32);
+            spent.bytes = spent.bytes.saturating_add(wire_bytes);
             let flood = u64::from(spent.bytes) > self.config.bytes_per_s;
-            if flood && !self.slab.hot(slot).flags.any(Flags::CLOSING) {
+            let hot = self.slab.hot(slot);
+            if flood && intake != Intake::End && !hot.flags.any(Flags::CLOSING) {
                 codec.buffer = buffer;
                 return self.end_flood(slot, Limit::BytesPerSecond);
             }
+            let n = match intake {
+                Intake::Bytes(n) => n,
+                Intake::Empty => {
+                    codec.buffer = buffer;
+                    return;
+                }
+                Intake::End => {
+                    codec.buffer = buffer;
+                    return self.gone(slot, DisconnectCode::Normal);
+                }
+            };
+            hot.flags.set(Flags::ACTIVE);
+            hot.flags.clear(Flags::PINGED);
+            taken += n;
             let flow = self.input(slot, &mut buffer[..n], codec);
             codec.buffer = buffer;
             if self.slab.live(session).is_none() || matches!(flow, Flow::Pause) {
@@ -101,8 +122,8 @@ impl Worker {
             if matches!(flow, Flow::Stop) && taken > CLOSING_BYTES_MAX {
                 return self.gone(slot, DisconnectCode::Policy);
             }
-            // A short read has emptied the socket; the edge tells of what comes after it.
-            if n < READ_BUFFER && !hup {
+            // A short read has emptied the socket; the edge tells of what comes after it. TLS knows by itself.
+            if n < READ_BUFFER && !hup && self.slab.hot(slot).tls.is_none() {
                 return;
             }
             if taken >= READ_BUFFER {

@@ -63,6 +63,7 @@ impl Worker {
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         let Arrival {
             socket,
+            tls,
             leftover,
             response,
             encoding,
@@ -75,7 +76,7 @@ impl Worker {
             hold,
             moved,
         } = arrival;
-        let mut hot = Hot { fd: Some(socket.into()), ..Hot::vacant() };
+        let mut hot = Hot { fd: Some(socket.into()), tls, ..Hot::vacant() };
         if deflate {
             hot.flags.set(Flags::DEFLATE);
         }
@@ -126,6 +127,11 @@ impl Worker {
         if self.drain.is_some() && self.slab.live(session).is_some() {
             self.send_away(slot);
         }
+        // What TLS has opened already is no news to the socket.
+        if self.slab.live(session).is_some() && self.slab.hot(slot).tls.is_some() {
+            self.slab.hot(slot).flags.set(Flags::READY);
+            self.ready.push(session);
+        }
         // A moved session's decoder may hold whole messages that its old worker had not come to.
         if (was_here || !leftover.is_empty()) && self.slab.live(session).is_some() {
             self.first_input(slot, leftover);
@@ -166,6 +172,7 @@ impl Worker {
         }
         let arrival = Arrival {
             socket: TcpStream::from(fd),
+            tls: hot.tls,
             leftover: Vec::new(),
             response,
             encoding: cold.encoding,

@@ -23,7 +23,6 @@ pub mod slab;
 
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ use tokio::sync::Notify;
 use crate::config::Config;
 use crate::ingress::arrival::Arrival;
 use crate::ingress::http::Front;
-use crate::ingress::listener::{FailedAccept, failed_accept};
+use crate::ingress::listener::{FailedAccept, Listener, failed_accept};
 use crate::observe::cells::Cells;
 use crate::wiring::{Bell, Post, Shared};
 use calls::Call;
@@ -126,7 +125,7 @@ pub struct Worker {
     cells: Arc<Cells>,
     poller: Poller,
     bell: Arc<OwnedFd>,
-    listener: Option<TcpListener>,
+    listeners: Vec<Listener>,
     mailbox: Receiver<Control, Request, Bell>,
     inbox: Rc<Inbox>,
     front: Rc<Front>,
@@ -137,7 +136,8 @@ pub struct Worker {
     started: Instant,
     now: Now,
     events: Vec<Ready>,
-    accepting: bool,
+    /// Listeners with connections to accept.
+    accepting: Vec<u8>,
     /// Sessions with more input than their turn took.
     ready: Vec<slab::SessionRef>,
     /// Sessions with an outbox to flush.
@@ -161,8 +161,8 @@ pub struct Worker {
     /// Sweeps so far: each looks at a tenth of the slab.
     sweeps: u32,
     second: u32,
-    /// The listener is not watched until the next sweep: the last accept failed.
-    accept_paused: bool,
+    /// Listeners that are not watched until the next sweep: their last accept failed.
+    accept_paused: Vec<u8>,
     /// From when on a failing listener is told of again, seconds.
     accept_told_s: u32,
     stopping: bool,
@@ -181,8 +181,8 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     /// Its cells.
     pub cells: Arc<Cells>,
-    /// Its listener, non-blocking.
-    pub listener: TcpListener,
+    /// Where its connections come in.
+    pub listeners: Vec<Listener>,
     /// Its mailbox.
     pub mailbox: Receiver<Control, Request, Bell>,
     /// The bell that others ring.
@@ -204,10 +204,12 @@ pub fn run(parts: Parts) -> io::Result<()> {
 
 impl Worker {
     fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { index, shared, cells, listener, mailbox, bell } = parts;
+        let Parts { index, shared, cells, listeners, mailbox, bell } = parts;
         let config = shared.config.load_full();
         let poller = Poller::new()?;
-        poller.add_listener(&listener)?;
+        for (number, listener) in listeners.iter().enumerate() {
+            poller.add_listener(&listener.socket, u8::try_from(number).map_err(io::Error::other)?)?;
+        }
         let fd = Arc::new(poller.add_bell()?);
         bell.hang(Arc::clone(&fd));
         let inbox = Rc::new(Inbox::default());
@@ -221,7 +223,7 @@ impl Worker {
             cells,
             poller,
             bell: fd,
-            listener: Some(listener),
+            listeners,
             mailbox,
             inbox,
             front,
@@ -231,7 +233,7 @@ impl Worker {
             started: shared_started,
             now: Now::default(),
             events: Vec::with_capacity(256),
-            accepting: false,
+            accepting: Vec::new(),
             ready: Vec::new(),
             queued: Vec::new(),
             closing: Vec::new(),
@@ -245,7 +247,7 @@ impl Worker {
             swept_us: 0,
             sweeps: 0,
             second: 0,
-            accept_paused: false,
+            accept_paused: Vec::new(),
             accept_told_s: 0,
             stopping: false,
             drain: None,
@@ -295,7 +297,7 @@ impl Worker {
         self.sweep();
         self.accept();
         busy |= self.turn_departure();
-        Ok(busy || !self.ready.is_empty() || self.accepting)
+        Ok(busy || !self.ready.is_empty() || !self.accepting.is_empty())
     }
 
     fn take_mail(&mut self) -> bool {
@@ -351,7 +353,7 @@ impl Worker {
         let ready = std::mem::take(&mut self.ready);
         for event in events.drain(..) {
             match event {
-                Ready::Listener => self.accepting = true,
+                Ready::Listener(number) => self.want_accept(number),
                 Ready::Bell => poller::hush(&self.bell),
                 Ready::Session { session, readable, writable, hup } => {
                     if writable && let Some(slot) = self.slab.live(session) {
@@ -383,16 +385,25 @@ impl Worker {
         }
     }
 
-    fn accept(&mut self) {
-        if !std::mem::take(&mut self.accepting) || self.stopping {
-            return;
+    fn want_accept(&mut self, number: u8) {
+        if !self.accepting.contains(&number) {
+            self.accepting.push(number);
         }
-        let Some(listener) = &self.listener else { return };
+    }
+
+    fn accept(&mut self) {
+        for number in std::mem::take(&mut self.accepting) {
+            self.accept_from(number);
+        }
+    }
+
+    fn accept_from(&mut self, number: u8) {
+        let Some(listener) = self.listeners.get(usize::from(number)) else { return };
         for _ in 0..ACCEPTS {
-            match listener.accept() {
+            match listener.socket.accept() {
                 Ok((socket, peer)) => {
                     self.cells.connections_accepted.add(1);
-                    self.front.greet(socket, peer);
+                    self.front.greet(socket, peer, listener.entrance);
                 }
                 Err(error) => match failed_accept(&error) {
                     FailedAccept::Nobody => return,
@@ -404,19 +415,19 @@ impl Worker {
                             self.accept_told_s = self.second + ACCEPT_TOLD_EVERY_S;
                             tracing::warn!(%error, "cannot accept connections; trying again ten times a second");
                         }
-                        self.poller.remove_listener(listener);
-                        self.accept_paused = true;
+                        self.poller.remove_listener(&listener.socket);
+                        self.accept_paused.push(number);
                         return;
                     }
                 },
             }
         }
-        self.accepting = true;
+        self.want_accept(number);
     }
 
     fn stop(&mut self) {
         self.stopping = true;
-        self.close_listener();
+        self.close_listeners();
         for slot in 0..self.slab.slots() {
             if self.slab.occupied(slot) {
                 self.end(slot, DisconnectCode::Restart);
@@ -425,12 +436,13 @@ impl Worker {
     }
 
     /// Takes what the kernel has accepted already, then closes: what waits in the queue would be reset.
-    fn close_listener(&mut self) {
-        let Some(listener) = self.listener.take() else { return };
-        self.poller.remove_listener(&listener);
-        while let Ok((socket, peer)) = listener.accept() {
-            self.cells.connections_accepted.add(1);
-            self.front.greet(socket, peer);
+    fn close_listeners(&mut self) {
+        for Listener { socket: listener, entrance } in self.listeners.drain(..) {
+            self.poller.remove_listener(&listener);
+            while let Ok((socket, peer)) = listener.accept() {
+                self.cells.connections_accepted.add(1);
+                self.front.greet(socket, peer, entrance);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use danmaku_wire::websocket::frame::{self, Opcode};
 use super::Worker;
 use super::message::{Outcome, Publisher, Reply};
 use super::session::{Cold, Errors, Flags, Hot, NOWHERE, Outbox};
-use crate::egress::{Offer, offer_plain};
+use crate::egress::{Offer, Taken, offer};
 use crate::observe::limits::Limit;
 
 /// How much a session may be brought forward in one go, bytes.
@@ -41,20 +41,30 @@ pub(super) fn flush_outbox(hot: &mut Hot, cold: &mut Cold, now_us: u64, sent: &m
     let Some(outbox) = &mut cold.outbox else { return Flushed::Empty };
     let Some(fd) = &hot.fd else { return Flushed::Gone };
     let bytes = &outbox.bytes[outbox.sent..];
-    match offer_plain(fd, bytes) {
+    let Offer::Taken(taken) = offer(fd, hot.tls.as_deref_mut(), bytes) else { return Flushed::Gone };
+    *sent += taken.bytes as u64;
+    outbox.sent += taken.bytes;
+    if outbox.pending() == 0 {
+        cold.outbox = None;
+        hot.flags.set(Flags::ACTIVE);
+    }
+    if taken.full {
+        block(hot, cold, taken.moved, now_us);
+        return Flushed::Blocked;
+    }
+    Flushed::Empty
+}
+
+/// Sends what TLS keeps of a session's bytes.
+fn flush_tls(hot: &mut Hot, cold: &mut Cold, now_us: u64) -> Flushed {
+    let (Some(tls), Some(fd)) = (&mut hot.tls, &hot.fd) else { return Flushed::Empty };
+    match tls.flush(fd) {
         Offer::Gone => Flushed::Gone,
-        Offer::Accepted(n) if n == bytes.len() => {
-            *sent += n as u64;
-            cold.outbox = None;
-            hot.flags.set(Flags::ACTIVE);
-            Flushed::Empty
-        }
-        Offer::Accepted(n) => {
-            *sent += n as u64;
-            outbox.sent += n;
-            block(hot, cold, n > 0, now_us);
+        Offer::Taken(Taken { full: true, moved, .. }) => {
+            block(hot, cold, moved, now_us);
             Flushed::Blocked
         }
+        Offer::Taken(_) => Flushed::Empty,
     }
 }
 
@@ -75,6 +85,12 @@ impl Worker {
             return;
         }
         write(&mut cold.outbox.get_or_insert_default().bytes);
+        self.queue(slot);
+    }
+
+    /// Sees that a session is flushed this turn.
+    pub(super) fn queue(&mut self, slot: u32) {
+        let hot = self.slab.hot(slot);
         if !hot.flags.any(Flags::QUEUED) {
             hot.flags.set(Flags::QUEUED);
             let session = self.slab.reference(slot);
@@ -236,6 +252,12 @@ impl Worker {
 
     /// The steps of a flush; whether the connection is gone.
     fn flush_counted(&mut self, slot: u32, sent: &mut u64) -> bool {
+        let (hot, cold) = self.slab.both(slot);
+        match flush_tls(hot, cold, self.now.us) {
+            Flushed::Empty => {}
+            Flushed::Blocked => return false,
+            Flushed::Gone => return true,
+        }
         loop {
             let (hot, cold) = self.slab.both(slot);
             // A half-written shared frame goes first, then the outbox, then whole batches.
@@ -273,20 +295,16 @@ impl Worker {
             let Some(fd) = &hot.fd else { return true };
             let bytes = &run.bytes()[offset..];
             self.cells.writes.add(1);
-            match offer_plain(fd, bytes) {
-                Offer::Gone => return true,
-                Offer::Accepted(n) => {
-                    *sent += n as u64;
-                    hot.cursor = run.cursor_at(offset + n);
-                    self.cells.delivered.add(hot.cursor.seq - run.start);
-                    hot.flags.set(Flags::ACTIVE);
-                    if n < bytes.len() {
-                        block(hot, cold, n > 0, self.now.us);
-                        return false;
-                    }
-                    cold.blocked_us = 0;
-                }
+            let Offer::Taken(taken) = offer(fd, hot.tls.as_deref_mut(), bytes) else { return true };
+            *sent += taken.bytes as u64;
+            hot.cursor = run.cursor_at(offset + taken.bytes);
+            self.cells.delivered.add(hot.cursor.seq - run.start);
+            hot.flags.set(Flags::ACTIVE);
+            if taken.full {
+                block(hot, cold, taken.moved, self.now.us);
+                return false;
             }
+            cold.blocked_us = 0;
         }
     }
 
@@ -388,6 +406,14 @@ impl Worker {
         if hot.flags.any(Flags::SHUT) {
             return;
         }
+        if let Some(tls) = &mut hot.tls {
+            tls.close();
+            let (hot, cold) = self.slab.both(slot);
+            if flush_tls(hot, cold, self.now.us) == Flushed::Blocked {
+                return;
+            }
+        }
+        let hot = self.slab.hot(slot);
         hot.flags.set(Flags::SHUT);
         if let Some(fd) = &hot.fd {
             let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
@@ -429,7 +455,8 @@ impl Worker {
         if at_border && let Some(fd) = &hot.fd {
             let mut close = Vec::new();
             frame::close(&mut close, DisconnectCode::SlowConsumer);
-            if offer_plain(fd, &close) == Offer::Accepted(close.len()) {
+            let offered = offer(fd, hot.tls.as_deref_mut(), &close);
+            if matches!(offered, Offer::Taken(Taken { bytes, full: false, .. }) if bytes == close.len()) {
                 cold.outbox = None;
                 hot.flags.clear(Flags::BLOCKED);
                 self.leave(slot);

@@ -498,7 +498,8 @@ impl Worker {
 
     fn sweep_blocked(&mut self) {
         let deadline = self.now.us.saturating_sub(self.config.grace_us);
-        let mut blocked_now = 0;
+        let (mut blocked_now, mut kept) = (0, 0);
+        let mut stuck = Vec::new();
         for room in self.rooms.indices() {
             let view = &mut self.rooms.get(room).view;
             if view.blocked.is_empty() {
@@ -514,6 +515,12 @@ impl Worker {
                 stays
             });
             blocked_now += view.blocked.len() as u64;
+            for slot in &view.blocked {
+                if let Some(tls) = &slab.hot(*slot).tls {
+                    kept += tls.kept();
+                    stuck.push(*slot);
+                }
+            }
             let late: Vec<u32> =
                 view.blocked.iter().copied().filter(|s| slab.cold(*s).blocked_us <= deadline).collect();
             for slot in late {
@@ -521,15 +528,35 @@ impl Worker {
             }
         }
         self.cells.blocked_now.set(blocked_now);
+        self.cells.tls_kept_bytes.set(kept as u64);
+        self.bound_tls(kept, stuck);
+    }
+
+    /// Lets the longest stuck go until what TLS keeps for full sockets is within the bound of half-written
+    /// frames: a record that was sealed is just that.
+    fn bound_tls(&mut self, mut kept: usize, mut stuck: Vec<u32>) {
+        if kept <= self.config.tail_bytes_max {
+            return;
+        }
+        stuck.retain(|slot| self.slab.occupied(*slot));
+        stuck.sort_by_key(|slot| self.slab.cold(*slot).blocked_us);
+        for slot in stuck {
+            if kept <= self.config.tail_bytes_max {
+                return;
+            }
+            kept -= self.slab.hot(slot).tls.as_ref().map_or(0, |tls| tls.kept());
+            self.cells.slow_consumers.add(1);
+            self.reset(slot, DisconnectCode::SlowConsumer);
+        }
     }
 
     fn resume_accepting(&mut self) {
-        if std::mem::take(&mut self.accept_paused)
-            && let Some(listener) = &self.listener
-            && let Err(error) = self.poller.add_listener(listener)
-        {
-            tracing::error!(%error, "cannot watch the listener");
-            self.accept_paused = true;
+        for number in std::mem::take(&mut self.accept_paused) {
+            let Some(listener) = self.listeners.get(usize::from(number)) else { continue };
+            if let Err(error) = self.poller.add_listener(&listener.socket, number) {
+                tracing::error!(%error, "cannot watch a listener");
+                self.accept_paused.push(number);
+            }
         }
     }
 

@@ -16,16 +16,16 @@ use crate::worker::slab::SessionRef;
 
 /// Events taken in one turn.
 const EVENTS: usize = 256;
-/// Event data of the listener.
-const LISTENER: u64 = u64::MAX;
+/// Event data of the first listener; those of the others follow. No session's slot is so high.
+const LISTENERS: u64 = u64::MAX - 255;
 /// Event data of the mailbox bell.
-const BELL: u64 = u64::MAX - 1;
+const BELL: u64 = LISTENERS - 1;
 
 /// What became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// Connections wait to be accepted.
-    Listener,
+    /// Connections wait to be accepted at this listener.
+    Listener(u8),
     /// The mailbox has something.
     Bell,
     /// A session's socket.
@@ -65,8 +65,9 @@ impl Poller {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn add_listener(&self, socket: impl AsFd) -> io::Result<()> {
-        Ok(epoll::add(self.epoll.get_ref(), socket, EventData::new_u64(LISTENER), EventFlags::IN)?)
+    pub fn add_listener(&self, socket: impl AsFd, number: u8) -> io::Result<()> {
+        let data = EventData::new_u64(LISTENERS + u64::from(number));
+        Ok(epoll::add(self.epoll.get_ref(), socket, data, EventFlags::IN)?)
     }
 
     /// Stops watching a listening socket.
@@ -114,8 +115,8 @@ impl Poller {
             other => other?,
         };
         ready.extend(events.iter().map(|event| match event.data.u64() {
-            LISTENER => Ready::Listener,
             BELL => Ready::Bell,
+            data @ LISTENERS.. => Ready::Listener((data - LISTENERS) as u8),
             data => {
                 let flags = event.flags;
                 let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);

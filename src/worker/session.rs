@@ -9,6 +9,7 @@ use danmaku_room::replica::Cursor;
 use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::websocket::decoder::Decoder;
 
+use crate::egress::tls::TlsLayer;
 use crate::ingress::addresses::Place;
 
 /// One move to another room, as sessions count them: fine enough for the slowest pace.
@@ -78,6 +79,8 @@ impl Flags {
 pub struct Hot {
     /// The socket; `None` in a vacant slot.
     pub fd: Option<OwnedFd>,
+    /// What stands between it and the session; absent on plain connections.
+    pub tls: Option<Box<TlsLayer>>,
     /// State bits.
     pub flags: Flags,
     /// What the session is owed next.
@@ -97,6 +100,7 @@ impl Hot {
     pub const fn vacant() -> Self {
         Self {
             fd: None,
+            tls: None,
             flags: Flags(0),
             cursor: Cursor { seq: 0, offset: 0 },
             room: NOWHERE,

@@ -50,6 +50,9 @@ pub(crate) struct Server {
     /// Where clients connect.
     #[allow(dead_code, reason = "some tests look at the admin port only")]
     pub(crate) address: SocketAddr,
+    /// Where clients connect with TLS.
+    #[allow(dead_code, reason = "most tests speak plainly")]
+    pub(crate) tls: Option<SocketAddr>,
     /// Where metrics and health are.
     pub(crate) admin: SocketAddr,
 }
@@ -86,12 +89,18 @@ impl Server {
             .spawn()
             .expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
-        let mut after = |words: &str| {
-            let address = lines.find_map(|line| Some(line.ok()?.strip_prefix(words)?.to_owned()));
-            address.unwrap_or_else(|| panic!("no line with {words:?}")).parse().expect("an address")
+        let mut told: Vec<String> = Vec::new();
+        while !told.last().is_some_and(|line| line.starts_with("admin on ")) {
+            let line = lines.next().unwrap_or_else(|| panic!("no admin port in {told:?}"));
+            told.push(line.expect("a line"));
+        }
+        let after = |words: &str| -> Option<SocketAddr> {
+            let address = told.iter().find_map(|line| line.strip_prefix(words))?;
+            Some(address.parse().expect("an address"))
         };
-        let (address, admin) = (after("listening on http://"), after("admin on http://"));
-        Self { child, scratch, address, admin }
+        let address = after("listening on http://").expect("a client port");
+        let admin = after("admin on http://").expect("an admin port");
+        Self { child, scratch, address, tls: after("listening on https://"), admin }
     }
 
     /// What it has logged so far.

@@ -10,6 +10,7 @@ use hyper::{Request, Response, StatusCode, Version};
 
 use super::{Front, Refused};
 use crate::ingress::caller::Asker;
+use crate::ingress::listener::Entrance;
 use crate::ingress::origin;
 use crate::ingress::problem::problem;
 use crate::observe::limits::Limit;
@@ -25,6 +26,7 @@ impl Front {
         &self,
         request: &'r Request<Incoming>,
         asker: &Asker,
+        entrance: Entrance,
     ) -> Result<Option<&'r HeaderValue>, Refused> {
         let config = self.shared.config.load();
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
@@ -43,7 +45,7 @@ impl Front {
         let answers = |host: &str| {
             origin::is_loopback_name(host) || config.hosts.iter().any(|name| origin::is_name(host, name))
         };
-        if config.listen.ip().is_loopback() && !host.is_some_and(answers) {
+        if entrance.loopback && !host.is_some_and(answers) {
             return Err(problem(
                 403,
                 "host_not_allowed",

@@ -42,8 +42,10 @@ use super::addresses::Hold;
 use super::arrival::Arrival;
 use super::caller::Asker;
 use super::caller::announced::Announced;
+use super::listener::Entrance;
 use super::page;
 use super::problem::problem;
+use crate::egress::tls::TlsLayer;
 use crate::observe::cells::Cells;
 use crate::observe::limits::Limit;
 use crate::wiring::{Departure, Shared};
@@ -94,10 +96,11 @@ impl Stream {
         response
     }
 
-    fn arrive(self, socket: TcpStream, leftover: &[u8]) -> Arrival {
+    fn arrive(self, socket: TcpStream, tls: Option<Box<TlsLayer>>, leftover: &[u8]) -> Arrival {
         let Self { author, response, encoding, deflate, room, since, tier, snapshot, hold } = self;
         Arrival {
             socket,
+            tls,
             leftover: leftover.to_vec(),
             response,
             encoding,
@@ -117,6 +120,7 @@ impl Stream {
 #[derive(Debug, Clone, Copy)]
 struct Caller {
     peer: SocketAddr,
+    entrance: Entrance,
     /// What a proxy said before the first request.
     announced: Announced,
 }
@@ -196,7 +200,7 @@ impl Front {
 
     /// Serves a fresh connection until it becomes a session or ends. Must be called within the worker's
     /// local task set.
-    pub fn greet(&self, socket: TcpStream, peer: SocketAddr) {
+    pub fn greet(&self, socket: TcpStream, peer: SocketAddr, entrance: Entrance) {
         // Whoever has far too many connections is not even heard.
         let Ok(hold) = self.hold_accepted(peer) else { return };
         let (seat, full) = self.waiting.seat(self.shared.config.load().handshakes_max);
@@ -206,7 +210,7 @@ impl Front {
         let (front, number) = (self.clone(), seat.number());
         let task = tokio::task::spawn_local(async move {
             let _seat = seat;
-            if let Err(error) = front.serve(socket, peer, hold).await {
+            if let Err(error) = front.serve(socket, peer, entrance, hold).await {
                 tracing::debug!(%error, "a connection ended in its handshake");
             }
         });
@@ -222,6 +226,7 @@ impl Front {
         self,
         socket: TcpStream,
         peer: SocketAddr,
+        entrance: Entrance,
         hold: Option<Hold>,
     ) -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nonblocking(true)?;
@@ -229,10 +234,40 @@ impl Front {
         let announced = self.announced(&mut socket, peer).await?;
         let Ok(announced_hold) = self.hold_announced(announced) else { return Ok(()) };
         let hold = RefCell::new(hold.or(announced_hold));
-        let visit = Visit { caller: Caller { peer, announced }, hold, stream: RefCell::default() };
+        let visit = Visit { caller: Caller { peer, entrance, announced }, hold, stream: RefCell::default() };
+        if entrance.tls {
+            return self.serve_secured(socket, &visit).await;
+        }
         if let Some(taken) = self.serve_http(socket, &visit).await? {
             let socket = taken.io.into_std()?;
-            self.inbox.put(taken.stream.arrive(socket, &taken.leftover));
+            self.inbox.put(taken.stream.arrive(socket, None, &taken.leftover));
+        }
+        Ok(())
+    }
+
+    async fn serve_secured(
+        &self,
+        socket: tokio::net::TcpStream,
+        visit: &Visit,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let Some(tls) = &self.shared.tls else { return Ok(()) };
+        let handshake = Duration::from_millis(self.shared.config.load().tls.handshake_ms);
+        let secured = match tokio::time::timeout(handshake, tls.accept(socket)).await {
+            Ok(Ok(secured)) => secured,
+            Ok(Err(error)) => {
+                self.cells.tls_handshakes_failed.add(1);
+                return Err(error.into());
+            }
+            Err(late) => {
+                self.cells.tls_handshakes_failed.add(1);
+                return Err(late.into());
+            }
+        };
+        self.cells.tls_handshakes.add(1);
+        if let Some(taken) = self.serve_http(secured, visit).await? {
+            let (socket, connection) = taken.io.into_inner();
+            let tls = Box::new(TlsLayer::new(connection));
+            self.inbox.put(taken.stream.arrive(socket.into_std()?, Some(tls), &taken.leftover));
         }
         Ok(())
     }
@@ -297,7 +332,7 @@ impl Front {
     fn ask<'a>(&'a self, request: Request<Incoming>, visit: &'a Visit, patience: &'a Patience) -> Asked<'a> {
         patience.asked(!request.body().is_end_stream());
         let asker = self.asker(&request, visit.caller);
-        let (page, answering) = match self.gate(&request, &asker) {
+        let (page, answering) = match self.gate(&request, &asker, visit.caller.entrance) {
             Ok(page) => (page.cloned(), self.answer(request, asker, visit, patience)),
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
