@@ -1,10 +1,10 @@
 //! One connection: dialled without waiting, upgraded, then read into its ledger, or not read at all.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::frame::{self, CLOSE, CONTINUATION, FrameFault, PING, PONG};
 use crate::handshake::{self, Refused};
@@ -12,6 +12,7 @@ use crate::intake::Intake;
 use crate::ledger::Ledger;
 use crate::memo::BadDeflate;
 use crate::plan::{Role, Spec};
+use crate::wire::Wire;
 
 /// The first source address on the loopback; others follow it.
 const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
@@ -75,7 +76,7 @@ pub struct Connection {
     pub end: Option<(End, u64)>,
     /// Whether input is read.
     pub reads: bool,
-    fd: Option<OwnedFd>,
+    wire: Option<Wire>,
     state: State,
     /// Whether compression is offered, then whether it is agreed on.
     deflate: bool,
@@ -109,13 +110,13 @@ pub fn dial(target: SocketAddr, source: Option<u32>, receive_buffer: usize) -> R
 
 impl Connection {
     /// A connection that is being made; `request`, which may offer compression, is sent as soon as it stands.
-    pub fn new(spec: Spec, fd: OwnedFd, request: Vec<u8>, offers_deflate: bool) -> Self {
+    pub fn new(spec: Spec, wire: Wire, request: Vec<u8>, offers_deflate: bool) -> Self {
         Self {
             spec,
             ledger: Ledger::default(),
             end: None,
             reads: true,
-            fd: Some(fd),
+            wire: Some(wire),
             state: State::Connecting,
             deflate: offers_deflate,
             carry: Vec::new(),
@@ -131,7 +132,7 @@ impl Connection {
             ledger: Ledger::default(),
             end: Some((End::NoConnection(error), now_ns)),
             reads: false,
-            fd: None,
+            wire: None,
             state: State::Connecting,
             deflate: false,
             carry: Vec::new(),
@@ -142,7 +143,7 @@ impl Connection {
 
     /// The socket while there is one.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
+        self.wire.as_ref().map(Wire::socket)
     }
 
     /// Whether the handshake was done, even if the connection is over by now.
@@ -158,16 +159,16 @@ impl Connection {
     /// Ends it.
     pub fn finish(&mut self, end: End, now_ns: u64) {
         self.end.get_or_insert((end, now_ns));
-        self.fd = None;
+        self.wire = None;
         self.carry = Vec::new();
         self.out = Vec::new();
     }
 
     /// The socket is connected or has failed, or has room again.
     pub fn writable(&mut self, now_ns: u64) {
-        let Some(fd) = &self.fd else { return };
+        let Some(wire) = &self.wire else { return };
         if self.state == State::Connecting {
-            match sockopt::socket_error(fd) {
+            match sockopt::socket_error(wire.socket()) {
                 Ok(Ok(())) => self.state = State::Upgrading,
                 Ok(Err(error)) | Err(error) => return self.finish(End::NoConnection(error), now_ns),
             }
@@ -177,7 +178,7 @@ impl Connection {
 
     /// Sends a message, now or as soon as there is room.
     pub fn say(&mut self, opcode: u8, payload: &[u8], now_ns: u64) {
-        if self.fd.is_none() {
+        if self.wire.is_none() {
             return;
         }
         frame::write(&mut self.out, opcode, MASK, payload);
@@ -188,17 +189,18 @@ impl Connection {
     }
 
     fn flush(&mut self, now_ns: u64) {
-        let Some(fd) = &self.fd else { return };
+        let Some(wire) = &mut self.wire else { return };
         let mut sent = 0;
         let error = loop {
-            match &self.out[sent..] {
-                [] => break None,
-                rest => match rustix::net::send(fd, rest, SendFlags::NOSIGNAL) {
-                    Ok(n) => sent += n,
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => break None,
-                    Err(error) => break Some(error),
-                },
+            let done = match &self.out[sent..] {
+                [] => wire.flush().map(|()| None),
+                rest => wire.send(rest).map(Some),
+            };
+            match done {
+                Ok(Some(n)) => sent += n,
+                Ok(None) | Err(Errno::AGAIN) => break None,
+                Err(Errno::INTR) => {}
+                Err(error) => break Some(error),
             }
         };
         self.out.drain(..sent);
@@ -216,8 +218,9 @@ impl Connection {
         clock: impl Fn() -> u64,
     ) {
         while self.reads {
-            let Some(fd) = &self.fd else { return };
-            match rustix::io::read(fd, &mut *buf) {
+            let Some(wire) = &mut self.wire else { return };
+            let short_means_empty = wire.short_means_empty();
+            match wire.read(&mut *buf) {
                 Ok(0) => return self.finish(End::Closed(None), clock()),
                 Ok(n) => {
                     let now_ns = clock();
@@ -226,7 +229,7 @@ impl Connection {
                         return self.finish(end, now_ns);
                     }
                     // Edge-triggered: a read that did not fill the buffer has emptied the socket.
-                    if n < buf.len() && !to_the_end {
+                    if n < buf.len() && short_means_empty && !to_the_end {
                         return;
                     }
                 }

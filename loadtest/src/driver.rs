@@ -18,6 +18,7 @@ use crate::intake::Intake;
 use crate::plan::{Role, Spec};
 use crate::publisher::Publisher;
 use crate::shared::{NEVER, Shared};
+use crate::wire::{Trust, Wire};
 
 /// Events taken in one turn.
 const EVENTS: usize = 1_024;
@@ -35,6 +36,8 @@ const BURST: usize = 256;
 pub struct Manner {
     /// The server.
     pub target: SocketAddr,
+    /// How TLS is spoken with it; `None`: not at all.
+    pub trust: Option<Trust>,
     /// The path and query, up to the name of the room.
     pub path: String,
     /// What follows the name.
@@ -173,7 +176,8 @@ impl Driver {
         epoll::add(&self.epoll, &fd, EventData::new_u64(index as u64), flags)?;
         let path = format!("{}{}{}", self.manner.path, self.rooms[spec.room], self.manner.query);
         self.in_flight += 1;
-        Ok(Connection::new(spec, fd, handshake::request(target, &path, deflate), deflate))
+        let wire = Wire::new(fd, self.manner.trust.as_ref())?;
+        Ok(Connection::new(spec, wire, handshake::request(target, &path, deflate), deflate))
     }
 
     /// Sends what is due, and tells how long nothing will be.

@@ -29,4 +29,5 @@ pub mod schedule;
 pub mod session;
 pub mod shared;
 pub mod target;
+pub mod wire;
 pub mod witness;

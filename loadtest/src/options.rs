@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 
 use crate::driver::Manner;
 use crate::error::LoadError;
-use crate::target;
+use crate::target::{self, Endpoint};
+use crate::wire::Trust;
 
 /// How much of a busy room viewers ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,9 +35,12 @@ impl From<Tier> for danmaku_client::Tier {
 /// Options of every scenario.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// The server's WebSocket endpoint.
+    /// The server's WebSocket endpoint; `wss://` needs `--ca`.
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8080/ws")]
     pub url: String,
+    /// Certificates to trust, PEM: the server's own, or who signed it.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// The server's admin port, for its own counters.
     #[arg(long, value_name = "URL")]
     pub admin: Option<String>,
@@ -117,7 +121,12 @@ impl Common {
     /// # Errors
     /// When an address is none or not allowed.
     pub fn setup(&self) -> Result<Setup, LoadError> {
-        let (target, path) = target::websocket(&self.url, self.allow_remote)?;
+        let Endpoint { address: target, certified, path } = target::websocket(&self.url, self.allow_remote)?;
+        let trust = match (&certified, &self.ca) {
+            (Some(name), Some(ca)) => Some(Trust::new(ca, name)?),
+            (Some(_), None) => return Err(LoadError::Options("wss:// needs --ca: whom to trust")),
+            (None, _) => None,
+        };
         let admin = self.admin.as_deref().map(|url| target::http(url, self.allow_remote)).transpose()?;
         if !(self.secs > 0.0 && self.warmup >= 0.0 && self.rate.is_none_or(|rate| rate > 0.0)) {
             return Err(LoadError::Options("--secs and --rate must be above 0, --warmup not below"));
@@ -133,6 +142,7 @@ impl Common {
         let local = target.is_ipv4() && target.ip().is_loopback();
         let manner = Manner {
             target,
+            trust,
             path: format!("{path}?room="),
             query: format!("&tier={tier}&snapshot=none"),
             deflate: self.deflate,

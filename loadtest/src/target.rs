@@ -5,15 +5,33 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::error::LoadError;
 
-/// Reads `ws://HOST:PORT/PATH` into an address and a path.
+/// A server's endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// The name that its certificate has to be of; `None` where it speaks no TLS.
+    pub certified: Option<String>,
+    /// The path.
+    pub path: String,
+}
+
+/// Reads `ws://HOST:PORT/PATH` or `wss://HOST:PORT/PATH`.
 ///
 /// # Errors
 /// When it is none, or when it lies elsewhere and `allow_remote` is not set.
-pub fn websocket(url: &str, allow_remote: bool) -> Result<(SocketAddr, String), LoadError> {
-    let rest = url.strip_prefix("ws://").ok_or_else(|| LoadError::Address(url.into()))?;
+pub fn websocket(url: &str, allow_remote: bool) -> Result<Endpoint, LoadError> {
+    let (tls, rest) = match (url.strip_prefix("ws://"), url.strip_prefix("wss://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return Err(LoadError::Address(url.into())),
+    };
     let (host, path) = rest.split_once('/').map_or((rest, "ws"), |(host, path)| (host, path));
     let path = if path.is_empty() { "/ws".to_owned() } else { format!("/{path}") };
-    Ok((address(url, host, allow_remote)?, path))
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let certified = tls.then(|| name.to_owned());
+    Ok(Endpoint { address: address(url, host, allow_remote)?, certified, path })
 }
 
 /// Reads `http://HOST:PORT` into an address.
@@ -42,11 +60,13 @@ mod tests {
     #[test]
     fn only_this_machine_is_loaded_unless_asked() {
         let check = |url: &str, remote, expected: Option<(&str, &str)>| {
-            let got = websocket(url, remote).ok();
-            let expected = expected.map(|(a, p)| (a.parse().expect("an address"), p.to_owned()));
+            let got = websocket(url, remote).ok().map(|e| (e.address, e.path, e.certified.is_some()));
+            let tls = url.starts_with("wss");
+            let expected = expected.map(|(a, p)| (a.parse().expect("an address"), p.to_owned(), tls));
             assert_eq!(got, expected, "{url}");
         };
         check("ws://127.0.0.1:80", false, Some(("127.0.0.1:80", "/ws")));
+        check("wss://127.0.0.1:80", false, Some(("127.0.0.1:80", "/ws")));
         check("ws://127.0.0.1:80/", false, Some(("127.0.0.1:80", "/ws")));
         check("ws://[::1]:80/a/b", false, Some(("[::1]:80", "/a/b")));
         check("ws://192.0.2.1:80/ws", false, None);
