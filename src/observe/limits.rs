@@ -146,6 +146,9 @@ limits! {
     Handshakes("handshakes", "connections.handshakes_max", "crowds"::the_oldest_of_too_many_handshakes_gives_way):
         "Connections of a worker that are no sessions: handshakes, and requests over HTTP."
         => "the oldest of them is closed",
+    TlsHandshake("tls_handshake", "tls.handshake", "tls"::what_is_no_tls_is_counted_and_ends):
+        "Time for the TLS handshake of a connection to `tls.listen`."
+        => "closed without a word",
     RoomsCreated("rooms_created", "room.create_per_min", "crowds"::an_address_creates_rooms_at_a_pace):
         "Rooms that an address creates in a minute, by joining or writing where nobody is."
         => "`too_many_rooms` with `retryAfterMs`, and close 1013 where it was the first room; over HTTP 429",

@@ -259,6 +259,7 @@ impl Front {
                 return Err(error.into());
             }
             Err(late) => {
+                self.cells.met(Limit::TlsHandshake);
                 self.cells.tls_handshakes_failed.add(1);
                 return Err(late.into());
             }
