@@ -327,7 +327,7 @@ impl Worker {
                     if !hot.flags.any(Flags::LISTED) {
                         hot.flags.set(Flags::LISTED);
                         self.cells.blocked.add(1);
-                        self.rooms.get(room).view.blocked.push(slot);
+                        self.rooms.add_blocked(room, slot);
                     }
                 }
                 Found::Lapped(slot) => {

@@ -147,6 +147,12 @@ impl Worker {
         if owner != self.index && small && answered && !self.leaving() {
             return Some(Move { owner, room, since });
         }
+        if self.rooms.find(room.as_str()).is_none() && self.rooms.len() >= self.config.rooms_max {
+            // It stays where it is.
+            self.cells.met(Limit::Rooms);
+            self.refuse(slot, None, ErrorCode::TooManyRooms);
+            return None;
+        }
         self.keep_tail(slot);
         self.leave(slot);
         self.join(slot, room, since);

@@ -17,6 +17,7 @@ mod output;
 mod ownership;
 mod pace;
 pub mod poller;
+mod room_sweep;
 pub mod rooms;
 pub mod session;
 pub mod slab;
@@ -160,6 +161,8 @@ pub struct Worker {
     swept_us: u64,
     /// Sweeps so far: each looks at a tenth of the slab.
     sweeps: u32,
+    /// A look at all rooms that is under way.
+    room_sweep: Option<room_sweep::RoomSweep>,
     second: u32,
     /// Listeners that are not watched until the next sweep: their last accept failed.
     accept_paused: Vec<u8>,
@@ -246,6 +249,7 @@ impl Worker {
             tail_bytes: 0,
             swept_us: 0,
             sweeps: 0,
+            room_sweep: None,
             second: 0,
             accept_paused: Vec::new(),
             accept_told_s: 0,
@@ -295,6 +299,7 @@ impl Worker {
         self.flush_queued();
         self.post_replies();
         self.sweep();
+        busy |= self.turn_room_sweep();
         self.accept();
         busy |= self.turn_departure();
         Ok(busy || !self.ready.is_empty() || !self.accepting.is_empty())

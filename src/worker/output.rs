@@ -246,7 +246,7 @@ impl Worker {
         } else if hot.room != NOWHERE && !hot.flags.any(Flags::LISTED) {
             hot.flags.set(Flags::LISTED);
             self.cells.blocked.add(1);
-            self.rooms.get(hot.room).view.blocked.push(slot);
+            self.rooms.add_blocked(hot.room, slot);
         }
     }
 

@@ -27,8 +27,6 @@ const LOADING_WAITING_MAX: usize = 1_024;
 const NOT_NOW: Refusal = Refusal::until(ErrorCode::Unavailable, 500_000);
 /// Sweeps in a second.
 const SWEEP_PARTS: u32 = (1_000_000 / SWEEP_US) as u32;
-/// How long an owner without anything to do is kept, microseconds.
-const OWNER_IDLE_US: u64 = 30_000_000;
 
 impl Worker {
     /// A viewer's comment, on its way to the room's owner.
@@ -438,7 +436,7 @@ impl Worker {
         }
     }
 
-    /// Ten times a second: slow readers, silent peers, closed sessions; once a second: rooms.
+    /// Ten times a second: slow readers, silent peers, closed sessions; once a second a look at all rooms begins.
     pub(super) fn sweep(&mut self) {
         if self.now.us < self.swept_us + SWEEP_US {
             return;
@@ -454,7 +452,7 @@ impl Worker {
             self.accept_rate.second(self.cells.connections_accepted.read());
             self.tell_held_errors();
             self.calls.forget_gone();
-            self.sweep_rooms();
+            self.begin_room_sweep();
         }
         self.sweep_sessions();
         self.cells.rooms.set(self.rooms.len() as u64);
@@ -500,11 +498,8 @@ impl Worker {
         let deadline = self.now.us.saturating_sub(self.config.grace_us);
         let (mut blocked_now, mut kept) = (0, 0);
         let mut stuck = Vec::new();
-        for room in self.rooms.indices() {
+        for room in self.rooms.with_blocked() {
             let view = &mut self.rooms.get(room).view;
-            if view.blocked.is_empty() {
-                continue;
-            }
             let slab = &mut self.slab;
             view.blocked.retain(|slot| {
                 let hot = slab.hot(*slot);
@@ -609,53 +604,6 @@ impl Worker {
         }
     }
 
-    fn sweep_rooms(&mut self) {
-        let now = self.now;
-        let (mut owned, mut unstored, mut tick_max, mut forms_max) = (0, 0, 0, 0);
-        for index in self.rooms.indices() {
-            let local = self.rooms.get(index);
-            tick_max = tick_max.max(local.view.law.tick_us());
-            forms_max = forms_max.max(local.view.members.iter().filter(|list| !list.is_empty()).count());
-            if let Some(OwnerState::Active(active)) = &mut local.owner {
-                owned += 1;
-                unstored += active.owner.unstored() as u64;
-                active.owner.age(now);
-                self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
-                if active.owner.idle() && now.us.saturating_sub(active.owner.active_us()) > OWNER_IDLE_US {
-                    local.owner = None;
-                }
-            }
-            let online = local.online.load(Ordering::Relaxed);
-            let view = &mut local.view;
-            if view.member_count > 0 {
-                if view.told_online != online {
-                    self.want_pass(index);
-                }
-                self.report_tick(index);
-                self.evict(index);
-            } else if matches!(view.follow, Follow::Active(_))
-                && view.empty_us.is_some_and(|since| now.us.saturating_sub(since) > self.config.linger_us)
-            {
-                self.unfollow(index);
-            } else {
-                self.evict(index);
-            }
-            let local = self.rooms.get(index);
-            let view = &local.view;
-            let unused =
-                view.member_count == 0 && matches!(view.follow, Follow::Not) && local.owner.is_none();
-            if unused && !self.touched.contains(&index) && !self.dirty.contains(&index) {
-                let id = local.id.clone();
-                self.rooms.remove(index);
-                self.shared.forget(&id);
-            }
-        }
-        self.cells.rooms_owned.set(owned);
-        self.cells.unstored.set(unstored);
-        self.cells.tick_us_max.set(tick_max);
-        self.cells.room_forms_max.set(forms_max as u64);
-    }
-
     /// Takes the present configuration over, for the sessions and rooms there are as for those to come.
     pub(super) fn reconfigure(&mut self) {
         self.config = self.shared.config.load_full();
@@ -673,7 +621,7 @@ impl Worker {
         }
     }
 
-    fn report_tick(&mut self, index: u32) {
+    pub(super) fn report_tick(&mut self, index: u32) {
         let local = self.rooms.get(index);
         if local.owner.is_some() {
             return;
@@ -687,7 +635,7 @@ impl Worker {
     }
 
     /// Stops following a room in which nobody is left.
-    fn unfollow(&mut self, index: u32) {
+    pub(super) fn unfollow(&mut self, index: u32) {
         let me = self.index;
         let local = self.rooms.get(index);
         local.view.follow = Follow::Not;

@@ -251,6 +251,8 @@ pub struct Rooms {
     free: Vec<u32>,
     // The standard map's hasher is keyed at random: strangers choose room names.
     by_id: HashMap<RoomId, u32>,
+    /// Rooms that may have blocked members: those few are looked at ten times a second, not all.
+    blocked: Vec<u32>,
 }
 
 impl Rooms {
@@ -292,6 +294,31 @@ impl Rooms {
     /// The room at an index that may be stale.
     pub fn get_if(&mut self, index: u32) -> Option<&mut LocalRoom> {
         self.rooms.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// Notes a member whose socket is full.
+    pub fn add_blocked(&mut self, index: u32, slot: u32) {
+        let blocked = &mut self.get(index).view.blocked;
+        blocked.push(slot);
+        if blocked.len() == 1 {
+            self.blocked.push(index);
+        }
+    }
+
+    /// The rooms with members whose sockets are full.
+    pub fn with_blocked(&mut self) -> Vec<u32> {
+        let mut blocked = std::mem::take(&mut self.blocked);
+        // A room may have been noted again before it was looked at, and its index may be another's by now.
+        blocked.sort_unstable();
+        blocked.dedup();
+        blocked.retain(|index| self.get_if(*index).is_some_and(|room| !room.view.blocked.is_empty()));
+        self.blocked.clone_from(&blocked);
+        blocked
+    }
+
+    /// One past the highest index that may be live.
+    pub fn slots(&self) -> u32 {
+        self.rooms.len() as u32
     }
 
     /// Live indices.
