@@ -220,7 +220,7 @@ limits! {
         => "the reader that has been stuck for longest is reset",
     Rooms("rooms", "server.rooms_max", "limits"::a_full_worker_opens_no_further_room):
         "Rooms of a worker."
-        => "`too_many_rooms`, then close 1013; over HTTP 429",
+        => "`too_many_rooms`, and close 1013 where it was the first room or another worker's; over HTTP 429",
     Users("users", "limits.users_max", "limits"::a_room_remembers_only_so_many_users):
         "Users whose rate a room remembers."
         => "the one that wrote longest ago is forgotten: it has a full bucket again",
