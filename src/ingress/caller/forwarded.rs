@@ -60,21 +60,35 @@ fn forwarded(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Told {
     let elements = from_the_right(headers, FORWARDED, |line| split_unquoted(line, b','));
     let mut schemes = Vec::new();
     let hops = elements.map(|element| {
-        let (mut hop, mut scheme) = (None, None);
-        for pair in split_unquoted(element, b';') {
-            let Some(at) = memchr::memchr(b'=', pair) else { continue };
-            let (name, value) = (pair[..at].trim_ascii(), unquoted(pair[at + 1..].trim_ascii()));
-            if name.eq_ignore_ascii_case(b"for") {
-                hop = node(&value);
-            } else if name.eq_ignore_ascii_case(b"proto") {
-                scheme = is_secure(&value);
-            }
-        }
+        let (hop, scheme) = hop(element).unwrap_or_default();
         schemes.push(scheme);
         hop
     });
     let (address, hop) = caller_of(hops, is_trusted);
     Told { address, secure: schemes.get(hop).copied().flatten() }
+}
+
+/// What an element says of a hop: its address, and whether it spoke TLS. `None` where the element is none by the
+/// grammar: a quote that the caller left open may have swallowed the beginning of what a proxy wrote behind it, so
+/// that the rest of it would be taken for a part of the caller's own element.
+fn hop(element: &[u8]) -> Option<(Option<IpAddr>, Option<bool>)> {
+    let (mut address, mut scheme) = (None, None);
+    for pair in split_unquoted(element, b';') {
+        if pair.trim_ascii().is_empty() {
+            continue;
+        }
+        let at = memchr::memchr(b'=', pair)?;
+        let (name, value) = (pair[..at].trim_ascii(), unquoted(pair[at + 1..].trim_ascii())?);
+        if name.contains(&b'"') {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"for") {
+            address = node(&value);
+        } else if name.eq_ignore_ascii_case(b"proto") {
+            scheme = is_secure(&value);
+        }
+    }
+    Some((address, scheme))
 }
 
 /// Walks from the right over the trusted hops: the first that is not, and how many were passed. A hop that is hidden
@@ -141,17 +155,20 @@ fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
     parts
 }
 
-/// A token, or what a quoted string means (RFC 9110, 5.6.4).
-fn unquoted(text: &[u8]) -> Vec<u8> {
-    let Some(inner) = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
-        return text.to_vec();
+/// A token, or what a quoted string means (RFC 9110, 5.6.4). `None` where a quote stands anywhere else.
+fn unquoted(text: &[u8]) -> Option<Vec<u8>> {
+    let Some(inner) = text.strip_prefix(b"\"") else {
+        return (!text.contains(&b'"')).then(|| text.to_vec());
     };
-    let mut escaped = false;
-    let keep = |byte: &&u8| {
-        escaped = **byte == b'\\' && !escaped;
-        !escaped
-    };
-    inner.iter().filter(keep).copied().collect()
+    let (mut meant, mut rest) = (Vec::new(), inner.iter());
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' => meant.push(*rest.next()?),
+            b'"' => return rest.as_slice().is_empty().then_some(meant),
+            byte => meant.push(*byte),
+        }
+    }
+    None
 }
 
 /// The address of a node (RFC 7239, section 6), with or without a port; `None` for `unknown`, for names made up to

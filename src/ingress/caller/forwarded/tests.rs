@@ -89,7 +89,15 @@ fn the_standard_field_is_read_by_its_grammar() {
         // A quote of the caller's does not swallow what the proxy wrote.
         ("for=\"203.0.113.1, for=192.0.2.7;proto=https", Some("192.0.2.7"), Some(true)),
         ("\", for=\"[2001:db8::7]\"", None, None),
+        // Nor does it make the caller's own words a part of it.
+        ("for=203.0.113.1;x=\", for=\"[2001:db8::7]\"", None, None),
+        ("for=203.0.113.1;proto=https;x=\", for=\"[2001:db8::7]\";proto=http", None, None),
+        ("for=203.0.113.1;\", for=\"[2001:db8::7]:4711\"", None, None),
+        ("for=203.0.113.1;x=\"\\, by=\"_a\";for=\"[2001:db8::7]\"", None, None),
+        ("for=203.0.113.1;x=\"a\"b, for=192.0.2.7", Some("192.0.2.7"), None),
         ("for=192.0.2.7, nonsense", None, None),
+        ("for=192.0.2.7;nonsense", None, None),
+        ("for=192.0.2.7;;proto=https;", Some("192.0.2.7"), Some(true)),
         ("for=", None, None),
         ("", None, None),
     ] {
