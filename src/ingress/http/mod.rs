@@ -10,7 +10,7 @@ mod identity;
 mod patience;
 mod place;
 mod publish;
-mod query;
+pub mod query;
 mod waiting;
 
 use std::cell::RefCell;

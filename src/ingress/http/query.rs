@@ -8,16 +8,26 @@ use super::Refused;
 use crate::ingress::problem::problem;
 
 /// What a stream's URL may say.
-pub(super) struct Query {
-    pub(super) room: Option<RoomId>,
-    pub(super) since: Option<Position>,
-    pub(super) tier: Tier,
-    pub(super) snapshot: bool,
-    pub(super) token: Option<String>,
+pub struct Query {
+    /// The room asked for.
+    pub room: Option<RoomId>,
+    /// Where the client left off; `None` too where that cannot be read.
+    pub since: Option<Position>,
+    /// How much of the room.
+    pub tier: Tier,
+    /// Whether a snapshot is wanted where nothing can be resumed.
+    pub snapshot: bool,
+    /// The token, as it was given.
+    pub token: Option<String>,
 }
 
 impl Query {
-    pub(super) fn parse(query: &str) -> Result<Self, Refused> {
+    /// Reads a query (the URL Standard's `application/x-www-form-urlencoded`). Of what stands twice the last counts;
+    /// names that are not known are passed over.
+    ///
+    /// # Errors
+    /// With the answer to the request, when a room, a tier or a kind of snapshot is none.
+    pub fn parse(query: &str) -> Result<Self, Refused> {
         let mut parsed = Self { room: None, since: None, tier: Tier::default(), snapshot: true, token: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {

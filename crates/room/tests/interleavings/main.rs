@@ -10,7 +10,6 @@ mod viewer;
 mod world;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 
 use world::{Op, Setup, Since, World};
 
@@ -18,7 +17,7 @@ fn since() -> impl Strategy<Value = Since> {
     prop_oneof![
         1 => Just(Since::Nothing),
         4 => Just(Since::Own),
-        4 => (any::<Index>(), 0u64..60).prop_map(|(epoch, seq)| Since::In { epoch, seq }),
+        4 => (any::<usize>(), 0u64..60).prop_map(|(epoch, seq)| Since::In { epoch, seq }),
         2 => (0u64..6).prop_map(|back| Since::Head { back }),
         1 => (0u64..3).prop_map(|ahead| Since::BeyondHead { ahead }),
         1 => (0u64..30).prop_map(|seq| Since::UnknownEpoch { seq }),
@@ -38,18 +37,18 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (1usize..8).prop_map(|entries| Op::Commit { entries }),
         1 => Just(Op::FailForGood),
         4 => Just(Op::HearFromStore),
-        5 => any::<Index>().prop_map(|worker| Op::Pull { worker }),
-        6 => (any::<Index>(), prop::collection::vec(accept(), 4), any::<bool>())
+        5 => any::<usize>().prop_map(|worker| Op::Pull { worker }),
+        6 => (any::<usize>(), prop::collection::vec(accept(), 4), any::<bool>())
             .prop_map(|(worker, accept, counts)| Op::Pass { worker, accept, counts }),
-        4 => (any::<Index>(), accept()).prop_map(|(viewer, accept)| Op::Writable { viewer, accept }),
-        3 => (any::<Index>(), any::<Index>(), since(), accept())
+        4 => (any::<usize>(), accept()).prop_map(|(viewer, accept)| Op::Writable { viewer, accept }),
+        3 => (any::<usize>(), any::<usize>(), since(), accept())
             .prop_map(|(viewer, worker, since, accept)| Op::Connect { viewer, worker, since, accept }),
-        1 => any::<Index>().prop_map(|viewer| Op::Disconnect { viewer }),
-        1 => (any::<Index>(), 0u8..3).prop_map(|(viewer, tier)| Op::ChangeTier { viewer, tier }),
-        2 => (any::<Index>(), accept()).prop_map(|(viewer, accept)| Op::Tell { viewer, accept }),
+        1 => any::<usize>().prop_map(|viewer| Op::Disconnect { viewer }),
+        1 => (any::<usize>(), 0u8..3).prop_map(|(viewer, tier)| Op::ChangeTier { viewer, tier }),
+        2 => (any::<usize>(), accept()).prop_map(|(viewer, accept)| Op::Tell { viewer, accept }),
         2 => prop_oneof![1u64..20, 500u64..1_500].prop_map(|ms| Op::Wait { ms }),
         2 => Just(Op::Age),
-        1 => any::<Index>().prop_map(|worker| Op::AttachAgain { worker }),
+        1 => any::<usize>().prop_map(|worker| Op::AttachAgain { worker }),
         1 => Just(Op::RestartOwner),
     ]
 }

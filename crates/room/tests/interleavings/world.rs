@@ -15,7 +15,6 @@ use danmaku_wire::entry::{Author, Body, Comment, Mode, Role, Tier, Visibility};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::{Joined, RoomUpdate, ServerMessage, Snapshot, You};
 use danmaku_wire::position::{Epoch, Position};
-use proptest::sample::Index;
 
 use super::scripted_store::ScriptedStore;
 use super::viewer::{Truth, Viewer};
@@ -28,7 +27,8 @@ pub(crate) const BATCH_BYTES: usize = 700;
 /// How far above its bound a ring may grow for a pass that is late, as the replica documents it.
 pub(crate) const OVERSHOOT: usize = 4;
 
-/// Where a viewer says that it left off.
+/// Where a viewer says that it left off. Numbers of epochs, workers and viewers are taken modulo how many
+/// there are.
 #[derive(Debug, Clone)]
 pub(crate) enum Since {
     Nothing,
@@ -36,7 +36,7 @@ pub(crate) enum Since {
     Own,
     /// Anywhere in an epoch that began.
     In {
-        epoch: Index,
+        epoch: usize,
         seq: u64,
     },
     Head {
@@ -68,33 +68,33 @@ pub(crate) enum Op {
     FailForGood,
     HearFromStore,
     Pull {
-        worker: Index,
+        worker: usize,
     },
     Pass {
-        worker: Index,
+        worker: usize,
         accept: Vec<usize>,
         counts: bool,
     },
     Writable {
-        viewer: Index,
+        viewer: usize,
         accept: usize,
     },
     Connect {
-        viewer: Index,
-        worker: Index,
+        viewer: usize,
+        worker: usize,
         since: Since,
         accept: usize,
     },
     Disconnect {
-        viewer: Index,
+        viewer: usize,
     },
     ChangeTier {
-        viewer: Index,
+        viewer: usize,
         tier: u8,
     },
     /// Something for one viewer alone, such as an ack.
     Tell {
-        viewer: Index,
+        viewer: usize,
         accept: usize,
     },
     Wait {
@@ -102,7 +102,7 @@ pub(crate) enum Op {
     },
     Age,
     AttachAgain {
-        worker: Index,
+        worker: usize,
     },
     RestartOwner,
 }
@@ -232,17 +232,17 @@ impl World {
                 self.owner.progress(stored, failed, &mut Vec::new());
                 self.settled = self.settled.max(stored).max(failed);
             }
-            Op::Pull { worker } => self.pull(worker.index(self.setup.workers)),
+            Op::Pull { worker } => self.pull(worker % self.setup.workers),
             Op::Pass { worker, accept, counts } => {
-                self.pass(worker.index(self.setup.workers), &accept, counts);
+                self.pass(worker % self.setup.workers, &accept, counts);
             }
-            Op::Writable { viewer, accept } => self.writable(viewer.index(VIEWERS), accept),
+            Op::Writable { viewer, accept } => self.writable(viewer % VIEWERS, accept),
             Op::Connect { viewer, worker, since, accept } => {
-                self.connect(viewer.index(VIEWERS), worker.index(self.setup.workers), &since, accept);
+                self.connect(viewer % VIEWERS, worker % self.setup.workers, &since, accept);
             }
-            Op::Disconnect { viewer } => self.connections[viewer.index(VIEWERS)] = None,
-            Op::ChangeTier { viewer, tier: n } => self.change_tier(viewer.index(VIEWERS), tier(n)),
-            Op::Tell { viewer, accept } => self.tell(viewer.index(VIEWERS), accept),
+            Op::Disconnect { viewer } => self.connections[viewer % VIEWERS] = None,
+            Op::ChangeTier { viewer, tier: n } => self.change_tier(viewer % VIEWERS, tier(n)),
+            Op::Tell { viewer, accept } => self.tell(viewer % VIEWERS, accept),
             Op::Wait { ms } => {
                 self.now.us += ms * 1_000;
                 self.now.wall_ms += ms;
@@ -252,7 +252,7 @@ impl World {
                 self.check_log();
                 (0..self.setup.workers).for_each(|worker| self.evict(worker));
             }
-            Op::AttachAgain { worker } => self.attach_again(worker.index(self.setup.workers), true),
+            Op::AttachAgain { worker } => self.attach_again(worker % self.setup.workers, true),
             Op::RestartOwner => {
                 self.owner = Self::start_owner(&self.setup, &mut self.store, self.now);
                 self.settled = self.store.epochs.last().map_or(0, |(_, before)| *before);
@@ -403,7 +403,7 @@ impl World {
             Since::Nothing => None,
             Since::Own => self.viewers[slot].position.clone(),
             Since::In { epoch, seq } => {
-                let (epoch, _) = epoch.get(&self.store.epochs);
+                let (epoch, _) = &self.store.epochs[epoch % self.store.epochs.len()];
                 let of = |seq: &u64| self.truth.entries[seq].0 == *epoch;
                 let given: Vec<u64> = self.truth.entries.keys().copied().filter(of).collect();
                 let seq = *given.get(*seq as usize % given.len().max(1))?;
