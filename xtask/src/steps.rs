@@ -20,6 +20,7 @@ pub(crate) const ALL: &[Step] = &[
     Step { name: "doc", about: "rustdoc has no warning", in_test: true, run: doc },
     Step { name: "loom", about: "the mailbox holds in every interleaving", in_test: true, run: loom },
     Step { name: "clients", about: "foreign clients agree with the server", in_test: true, run: clients },
+    Step { name: "hostile", about: "no stranger's misuse is noticed by others", in_test: true, run: hostile },
     Step { name: "autobahn", about: "the Autobahn suite finds no fault", in_test: true, run: autobahn },
     Step { name: "deny", about: "licences, bans and sources are allowed", in_test: false, run: deny },
     Step { name: "fuzz-replay", about: "no committed fuzz input fails", in_test: false, run: fuzz_replay },
@@ -111,6 +112,20 @@ fn clients(repository: &Repository) -> Result<Outcome, StepError> {
     let mut command = python(repository, "tests/clients/run.py");
     command.arg("--server").arg(server).arg("--cache").arg(repository.target.join("clients"));
     command.arg("--rust-driver").arg(repository.target.join("debug/examples/conformance_driver"));
+    script(&mut command)
+}
+
+/// The quick form: exact answers, nothing lost, memory within its bound. Latencies are judged by a full run.
+fn hostile(repository: &Repository) -> Result<Outcome, StepError> {
+    if let Err(why) = PYTHON.ensure() {
+        return Ok(Outcome::Skipped(why));
+    }
+    let server = release(repository, &["--bin", "danmaku"], Path::new("danmaku"))?;
+    // Its few hundred clients need no optimizer, and the unit tests have built it already.
+    process::run(process::cargo(&repository.root).args(["build", "--locked", "-p", "danmaku-loadtest"]))?;
+    let mut command = python(repository, "tests/hostile/run.py");
+    command.arg("--quick").arg("--server").arg(server);
+    command.arg("--loadtest").arg(repository.target.join("debug/loadtest"));
     script(&mut command)
 }
 
