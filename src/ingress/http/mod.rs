@@ -236,7 +236,8 @@ impl Front {
         let hold = RefCell::new(hold.or(announced_hold));
         let visit = Visit { caller: Caller { peer, entrance, announced }, hold, stream: RefCell::default() };
         if entrance.tls {
-            return self.serve_secured(socket, &visit).await;
+            // Apart from the rest, so that plain connections do not carry its size.
+            return Box::pin(self.serve_secured(socket, &visit)).await;
         }
         if let Some(taken) = self.serve_http(socket, &visit).await? {
             let socket = taken.io.into_std()?;
