@@ -76,6 +76,7 @@ fn a_bad_setting_is_named_with_what_would_be_right() {
             &["live.toml:3", "tls.ciphers", "tls.min_version"],
         ),
         ("[tls]\nmin_version = \"1.1\"\n", &[], &[], &["live.toml:2", "1.1", "1.2"]),
+        ("", &[("DANMAKU__TLS__MIN_VERSION", "1.1")], &[], &["DANMAKU__TLS__MIN_VERSION", "1.1", "1.2"]),
         (
             "[tls]\nlisten = \"0.0.0.0:0\"\ncert = \"c\"\nkey = \"k\"\n",
             &[],

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 
 use super::raw;
 use super::section::OutOfBounds;
@@ -10,14 +10,33 @@ use super::value::Setting;
 use crate::ingress::tls::suite_names;
 
 /// The oldest version that is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MinVersion {
     /// TLS 1.2 (RFC 5246).
-    #[serde(rename = "1.2")]
     Tls12,
     /// TLS 1.3 (RFC 8446).
-    #[serde(rename = "1.3")]
     Tls13,
+}
+
+impl<'de> Deserialize<'de> for MinVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// In the environment nothing tells a version from a number.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(f64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        match text.as_str() {
+            "1.2" => Ok(Self::Tls12),
+            "1.3" => Ok(Self::Tls13),
+            _ => Err(de::Error::invalid_value(de::Unexpected::Str(&text), &"\"1.2\" or \"1.3\"")),
+        }
+    }
 }
 
 impl Setting for MinVersion {

@@ -86,6 +86,14 @@ class Kitchen:
         """The proxy."""
         return program("haproxy")
 
+    def openssl(self):
+        """The program that makes certificates."""
+        return program("openssl")
+
+    def sslscan(self):
+        """The scanner."""
+        return program("sslscan")
+
     def chromium(self):
         """The browser."""
         found = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -163,6 +171,11 @@ def proxy_suite(proxy):
     return suite
 
 
+def tls_suite(kitchen, server):
+    programs = ["--openssl", kitchen.need("openssl"), "--sslscan", kitchen.need("sslscan")]
+    return [*python_suite("test_tls.py")(kitchen, server), *programs]
+
+
 def node_suite(file):
     return lambda kitchen, server: [kitchen.need("node"), str(NODE / file), "--server", server]
 
@@ -177,6 +190,7 @@ SUITES = {
     "events": python_suite("test_events.py"),
     "nginx": proxy_suite("nginx"),
     "haproxy": proxy_suite("haproxy"),
+    "tls": tls_suite,
     "example": python_suite("test_example.py"),
     "docs": python_suite("test_docs.py"),
     "docs-js": node_suite("test_docs.mjs"),

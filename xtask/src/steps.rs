@@ -96,6 +96,8 @@ const NODE: Program = Program { name: "node", probe: &["--version"], packages: &
 const NPM: Program = Program { name: "npm", probe: &["--version"], packages: &["npm"] };
 const CHROMIUM: Program = Program { name: "chromium", probe: &["--version"], packages: &["chromium"] };
 const NGINX: Program = Program { name: "nginx", probe: &["-v"], packages: &["nginx-light"] };
+const OPENSSL: Program = Program { name: "openssl", probe: &["version"], packages: &["openssl"] };
+const SSLSCAN: Program = Program { name: "sslscan", probe: &["--version"], packages: &["sslscan"] };
 const HAPROXY: Program = Program { name: "haproxy", probe: &["-v"], packages: &["haproxy"] };
 
 fn clients(repository: &Repository) -> Result<Outcome, StepError> {
@@ -103,7 +105,10 @@ fn clients(repository: &Repository) -> Result<Outcome, StepError> {
         return Ok(Outcome::Skipped(why));
     }
     // The runner looks for these itself and skips only the suites that need them: a miss is said, not fatal.
-    for why in [NODE, NPM, CHROMIUM, NGINX, HAPROXY].iter().filter_map(|program| program.ensure().err()) {
+    for why in [NODE, NPM, CHROMIUM, NGINX, HAPROXY, OPENSSL, SSLSCAN]
+        .iter()
+        .filter_map(|program| program.ensure().err())
+    {
         println!("{why}");
     }
     let server = release(repository, &["--bin", "danmaku"], Path::new("danmaku"))?;

@@ -74,9 +74,10 @@ class Session:
     """One connection; `messages` holds everything received, in order, as (kind, body)."""
 
     @classmethod
-    async def open(cls, server, room, *, since=None, deflate=False, query="", subprotocols=(JSON_SUBPROTOCOL,), **more):
+    async def open(cls, server, room, *, since=None, deflate=False, query="", subprotocols=(JSON_SUBPROTOCOL,), tls=False, **more):
         session = cls()
-        url = f"ws://{server.host}:{server.port}/ws?room={room}{query}"
+        at = f"wss://{server.host}:{server.tls_port}" if tls else f"ws://{server.host}:{server.port}"
+        url = f"{at}/ws?room={room}{query}"
         if since:
             url += f"&since={since[0]}:{since[1]}"
         session.log = RoomLog(*(since or (None, 0)))
