@@ -11,9 +11,10 @@ import time
 from limits import Holds
 from peer import Peer
 
-# Of its own core, averaged over every window: beyond it the attacker would measure itself.
-CPU_SHARE_MAX = 0.70
-CPU_SHARE_AIM = 0.60
+# Of the core that it shares with the honest clients, who take a tenth, averaged over every window: beyond that the
+# clients would measure each other.
+CPU_SHARE_MAX = 0.60
+CPU_SHARE_AIM = 0.45
 WINDOW_SECONDS = 1.0
 # What is granted beyond a bound of the server's before it counts as broken: a busy machine looks late.
 SLACK_SECONDS = 5.0
