@@ -5,8 +5,8 @@
 //! frames go past it.
 
 use super::decoder::{Input, Kind, Limits};
-use super::frame::Opcode;
-use super::header::{CLIENT_HEADER_BYTES_MAX, Context, Header, Progress};
+use super::frame::{FIN, Opcode, RSV1};
+use super::header::{self, CLIENT_HEADER_BYTES_MAX, Context, Header, Progress};
 use super::mask;
 use super::violation::Violation;
 
@@ -159,6 +159,39 @@ impl Assembly {
         self.stash.bytes.capacity() + self.control.capacity() + message
     }
 
+    /// Bytes that bring a fresh assembly to where this one stands, but for the stash: what is incomplete as a
+    /// client could have sent it. As many frames as there were, none longer than the longest of them.
+    pub(super) fn replay(&self, out: &mut Vec<u8>) {
+        let data = self.frame.as_ref().filter(|frame| !frame.header.opcode.is_control());
+        if let Some(message) = &self.message {
+            let (whole, last) =
+                message.payload.split_at(message.payload.len() - data.map_or(0, |f| f.received));
+            let frames = message.fragments - usize::from(data.is_some());
+            let share = whole.len().div_ceil(frames.max(1));
+            for i in 0..frames {
+                let part = &whole[(i * share).min(whole.len())..((i + 1) * share).min(whole.len())];
+                let first = match i {
+                    0 => message.kind.opcode as u8 | if message.kind.compressed { RSV1 } else { 0 },
+                    _ => Opcode::Continuation as u8,
+                };
+                header::write_client(out, first, part.len(), [0; 4]);
+                out.extend_from_slice(part);
+            }
+            if let Some(frame) = data {
+                frame.replay(last, out);
+            }
+        }
+        if let Some(frame) = self.frame.as_ref().filter(|frame| frame.header.opcode.is_control()) {
+            frame.replay(&self.control, out);
+        }
+        out.extend_from_slice(&self.head[..self.head_bytes]);
+    }
+
+    /// What was stashed and not taken yet.
+    pub(super) fn stashed(&self) -> &[u8] {
+        &self.stash.bytes[self.stash.at..]
+    }
+
     /// Byte by byte, since the header says only by and by how long it is.
     fn take_header(
         &mut self,
@@ -190,6 +223,18 @@ impl Assembly {
             message.fragments += 1;
         }
         self.frame = Some(Frame { header, received: 0 });
+    }
+}
+
+impl Frame {
+    /// The frame as the client sent it, as far as it came.
+    fn replay(&self, received: &[u8], out: &mut Vec<u8>) {
+        let Header { opcode, fin, compressed, key, payload_bytes, .. } = self.header;
+        let first = opcode as u8 | if fin { FIN } else { 0 } | if compressed { RSV1 } else { 0 };
+        header::write_client(out, first, payload_bytes, key);
+        let from = out.len();
+        out.extend_from_slice(received);
+        mask::apply(&mut out[from..], key, 0);
     }
 }
 

@@ -111,6 +111,18 @@ pub struct Decoder {
     ended: bool,
 }
 
+/// The state of a decoder as bytes: what a client could have sent to bring a fresh one there, so that whoever
+/// takes over holds it against his own limits and needs no format of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Carried {
+    /// Whether permessage-deflate was agreed.
+    pub deflate: bool,
+    /// A message, frame or header of which a part is missing.
+    pub incomplete: Vec<u8>,
+    /// Bytes put aside for later, behind that.
+    pub stash: Vec<u8>,
+}
+
 // A million idle connections have a million of these.
 const _: () = assert!(size_of::<Decoder>() <= 16);
 
@@ -168,6 +180,36 @@ impl Decoder {
         }
         self.assembly.get_or_insert_default().stash(rest);
         true
+    }
+
+    /// What a decoder elsewhere needs to go on in this one's place; `None` if this one has ended.
+    pub fn carry(&mut self) -> Option<Carried> {
+        self.forget_delivered();
+        if self.ended {
+            return None;
+        }
+        let mut carried = Carried { deflate: self.deflate, ..Carried::default() };
+        if let Some(assembly) = &self.assembly {
+            assembly.replay(&mut carried.incomplete);
+            carried.stash = assembly.stashed().to_vec();
+        }
+        Some(carried)
+    }
+
+    /// Goes on where another decoder stopped.
+    ///
+    /// # Errors
+    /// When what was begun is over the limits here, or was never a decoder's.
+    pub fn resume(carried: Carried, inflater: &mut Inflater, limits: &Limits) -> Result<Self, Violation> {
+        let Carried { deflate, mut incomplete, stash } = carried;
+        let mut decoder = Self::new(deflate);
+        if decoder.next(&mut Input::new(&mut incomplete), inflater, limits)?.is_some() {
+            return Err(Violation::NothingToContinue);
+        }
+        if !decoder.stash(&stash, limits) {
+            return Err(Violation::MessageTooBig { max: limits.stash_bytes_max });
+        }
+        Ok(decoder)
     }
 
     /// Heap bytes held now, for the account of the worker's memory.

@@ -108,6 +108,23 @@ impl Context<'_> {
     }
 }
 
+/// Writes the header of a client's frame, in its shortest form.
+pub(super) fn write_client(out: &mut Vec<u8>, first: u8, payload_bytes: usize, key: [u8; 4]) {
+    out.push(first);
+    match payload_bytes {
+        0..=125 => out.push(MASKED | payload_bytes as u8),
+        126..=0xffff => {
+            out.push(MASKED | 126);
+            out.extend_from_slice(&(payload_bytes as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(MASKED | 127);
+            out.extend_from_slice(&(payload_bytes as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&key);
+}
+
 /// The payload's length and where the mask's key begins.
 fn length(short: u8, bytes: &[u8]) -> Result<Option<(u64, usize)>, Violation> {
     let extended = bytes.get(2..).unwrap_or_default();

@@ -141,6 +141,14 @@ impl Connection {
         }
     }
 
+    /// Goes on with another decoder, which knows of this one only what it carries over.
+    fn carry_over(&mut self) {
+        if let Some(carried) = self.decoder.carry() {
+            let resumed = Decoder::resume(carried, &mut self.inflater, &self.limits);
+            self.decoder = resumed.expect("what one decoder took, another takes");
+        }
+    }
+
     fn outcome(self) -> Outcome {
         (self.seen, self.violation)
     }
@@ -167,6 +175,21 @@ fn run_stashing(deflate: bool, limits: Limits, bytes: &[u8], piece_bytes: usize)
     connection.outcome()
 }
 
+/// Feeds pieces of `piece_bytes`, each to a decoder of its own that takes over from the one before; every other
+/// piece gives one event at most and leaves the rest stashed.
+fn run_carrying(deflate: bool, limits: Limits, bytes: &[u8], piece_bytes: usize) -> Outcome {
+    let mut connection = Connection::new(deflate, limits);
+    for (index, piece) in bytes.chunks(piece_bytes).enumerate() {
+        match index % 2 {
+            0 => connection.feed_one_and_stash(piece),
+            _ => connection.feed(piece),
+        }
+        connection.carry_over();
+    }
+    connection.feed(&[]);
+    connection.outcome()
+}
+
 /// Two-part cuts tried for one input; longer ones are cut at an odd step.
 const CUTS_MAX: usize = 400;
 
@@ -182,5 +205,8 @@ fn check(name: &str, deflate: bool, limits: Limits, bytes: &[u8], expected: &Out
     for piece_bytes in [1, 3, 7, 64, bytes.len().max(1)] {
         let stashed = run_stashing(deflate, limits, bytes, piece_bytes);
         assert_eq!(&stashed, expected, "{name}: stashing after {piece_bytes} bytes");
+        let piece_bytes = piece_bytes.max(bytes.len() / CUTS_MAX);
+        let carried = run_carrying(deflate, limits, bytes, piece_bytes);
+        assert_eq!(&carried, expected, "{name}: another decoder every {piece_bytes} bytes");
     }
 }

@@ -109,6 +109,7 @@ proptest! {
         let cut = run_cut(deflate, WIDE, &bytes, &cuts(bytes.len(), &wanted));
         prop_assert_eq!(&cut, &expected);
         prop_assert_eq!(&run_stashing(deflate, WIDE, &bytes, piece_bytes), &expected);
+        prop_assert_eq!(&run_carrying(deflate, WIDE, &bytes, piece_bytes), &expected);
     }
 
     /// A connection with one damaged byte is judged the same in whatever pieces it came.
@@ -128,5 +129,17 @@ proptest! {
         let whole = run_cut(deflate, limits, &bytes, &[]);
         prop_assert_eq!(&run_cut(deflate, limits, &bytes, &cuts(bytes.len(), &wanted)), &whole);
         prop_assert_eq!(&run_stashing(deflate, limits, &bytes, piece_bytes), &whole);
+        prop_assert_eq!(&run_carrying(deflate, limits, &bytes, piece_bytes), &whole);
+    }
+
+    /// Whatever bytes are said to be a decoder's state: a decoder or a violation comes of them.
+    #[test]
+    fn a_state_that_no_decoder_had_is_refused_or_taken_but_never_a_panic(
+        incomplete in prop::collection::vec(any::<u8>(), 0..200),
+        stash in prop::collection::vec(any::<u8>(), 0..200),
+        deflate: bool,
+    ) {
+        let carried = crate::websocket::decoder::Carried { deflate, incomplete, stash };
+        let _ = Decoder::resume(carried, &mut Inflater::new(), &WIDE);
     }
 }
