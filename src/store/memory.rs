@@ -1,6 +1,6 @@
 //! A store that forgets when the process ends: the newest entries of each room, its epochs and its ids.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use danmaku_room::store::{Append, Loaded, Progress, Promise, Store, StoredId};
@@ -29,6 +29,16 @@ struct Kept {
     epochs: VecDeque<(Epoch, u64)>,
     entries: VecDeque<Arc<Entry>>,
     ids: VecDeque<StoredId>,
+}
+
+impl Kept {
+    fn loaded(&self) -> Loaded {
+        Loaded {
+            epochs: self.epochs.iter().cloned().collect(),
+            tail: self.entries.iter().cloned().collect(),
+            ids: self.ids.iter().copied().collect(),
+        }
+    }
 }
 
 /// Keeps entries in memory. Answers before the call returns. Shards are locked for a few pushes by the
@@ -60,12 +70,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        let loaded = self.rooms.get(room).map_or_else(Loaded::default, |kept| Loaded {
-            epochs: kept.epochs.iter().cloned().collect(),
-            tail: kept.entries.iter().cloned().collect(),
-            ids: kept.ids.iter().copied().collect(),
-        });
-        answer.keep(loaded);
+        answer.keep(self.rooms.get(room).map_or_else(Loaded::default, |kept| kept.loaded()));
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {
@@ -93,5 +98,21 @@ impl Store for MemoryStore {
         kept.epochs.drain(..over);
         drop(kept);
         progress.store_to(last);
+    }
+
+    fn hand_over(&self, left: Vec<(RoomId, Loaded)>) -> Vec<(RoomId, Loaded)> {
+        let known: HashSet<RoomId> = left.iter().map(|(room, _)| room.clone()).collect();
+        let idle = self.rooms.iter().filter(|kept| !known.contains(kept.key()));
+        let idle: Vec<_> = idle.map(|kept| (kept.key().clone(), kept.loaded())).collect();
+        left.into_iter().chain(idle).collect()
+    }
+
+    fn take_over(&self, room: RoomId, mut left: Loaded) {
+        left.keep_epochs(self.bounds.epochs_max);
+        let Loaded { epochs, tail, ids } = left;
+        self.make_place(&room);
+        // However much that is: the owner's log is bounded, and what goes beyond this store's bounds goes with
+        // the next append.
+        self.rooms.insert(room, Kept { epochs: epochs.into(), entries: tail.into(), ids: ids.into() });
     }
 }

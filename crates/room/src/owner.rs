@@ -4,13 +4,15 @@
 //! the chain that replicas follow. Exactly one worker holds the owner of a room, so everything in here
 //! is plain single-threaded data. `seq` is given at release, never before.
 
+mod succession;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use danmaku_wire::entry::{Author, Body, Comment, Entry, SIZE_MAX, SIZE_MIN, Tier, Visibility};
 use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
 use danmaku_wire::native::{ErrorCode, Send};
-use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
+use danmaku_wire::position::{Epoch, SEQ_MAX};
 use siphasher::sip::SipHasher13;
 
 use crate::Now;
@@ -141,25 +143,8 @@ impl<R> Owner<R> {
     /// The first number is beyond everything that an owner before could have shown without storing it,
     /// so that no two entries of a room ever share a number.
     pub fn start(room: RoomId, epoch: Epoch, loaded: Loaded, config: Config, now: Now) -> Self {
-        let last = loaded.epochs.last().cloned();
-        let base = last.as_ref().map_or(1, |(_, seq)| seq + 1 + config.unstored_max);
-        let mut log = match loaded.tail.first() {
-            Some(first) => {
-                let old = last.as_ref().map_or(&epoch, |(e, _)| e).clone();
-                RoomLog::new(old, first.seq, config.log, now.us)
-            }
-            None => {
-                let first = last.as_ref().map_or(base, |(_, seq)| seq + 1);
-                RoomLog::new(epoch.clone(), first, config.log, now.us)
-            }
-        };
-        if let Some((old, seq)) = last {
-            if !loaded.tail.is_empty() {
-                log.append(Batch::seal(old.clone(), loaded.tail, now.us, 0, 0));
-            }
-            let prev = Position { epoch: old, seq };
-            log.append(Batch::epoch_change(epoch.clone(), prev, base, now.us, 0));
-        }
+        let base = loaded.epochs.last().map_or(1, |(_, seq)| seq + 1 + config.unstored_max);
+        let log = succession::inherited_log(&epoch, base, &loaded, &config, now);
         let mut ids = Idempotency::new(config.limits.ids);
         for id in &loaded.ids {
             let age_us = now.wall_ms.saturating_sub(id.at_ms).saturating_mul(1_000);

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use danmaku_wire::entry::Entry;
 use danmaku_wire::id::RoomId;
-use danmaku_wire::position::Epoch;
+use danmaku_wire::position::{Epoch, SEQ_MAX};
 
 use crate::admission::idempotency::Key;
 
@@ -64,10 +64,41 @@ pub struct Loaded {
     /// nothing was stored is among them, with the number before its first: its entries may have been
     /// shown, and the next owner must not use their numbers.
     pub epochs: Vec<(Epoch, u64)>,
-    /// The newest stored entries of the last epoch, contiguous, oldest first.
+    /// The newest stored entries up to the last, oldest first, contiguous within each epoch. A store may keep
+    /// those of the last epoch alone.
     pub tail: Vec<Arc<Entry>>,
     /// Ids that are still within their window.
     pub ids: Vec<StoredId>,
+}
+
+impl Loaded {
+    /// Forgets the oldest epochs beyond `epochs_max`, with what is kept of them.
+    pub fn keep_epochs(&mut self, epochs_max: usize) {
+        let over = self.epochs.len().saturating_sub(epochs_max);
+        if let Some((_, end)) = self.epochs.drain(..over).last() {
+            self.tail.drain(..self.tail.partition_point(|entry| entry.seq <= end));
+        }
+    }
+
+    /// Whether an owner can start from it: numbers rise from epoch to epoch, each epoch's entries go without a
+    /// hole to its end, and nothing lies beyond the last.
+    pub fn is_coherent(&self) -> bool {
+        let ends = || self.epochs.iter().map(|(_, end)| *end);
+        let last = ends().last().unwrap_or(0);
+        if !ends().is_sorted_by(|a, b| a < b) || last >= SEQ_MAX || self.ids.iter().any(|id| id.seq > last) {
+            return false;
+        }
+        let mut tail = self.tail.as_slice();
+        for end in ends() {
+            let (own, later) = tail.split_at(tail.partition_point(|entry| entry.seq <= end));
+            tail = later;
+            let first = (end + 1).saturating_sub(own.len() as u64);
+            if own.iter().zip(first..).any(|(entry, seq)| entry.seq != seq || seq == 0) {
+                return false;
+            }
+        }
+        tail.is_empty()
+    }
 }
 
 /// An answer that comes later.
@@ -158,6 +189,17 @@ pub trait Store: Send + Sync {
     /// Appends entries; the answer moves `progress`. Where one append failed for good, those after it
     /// of the same owner fail too: `expected` does not fit.
     fn append(&self, append: Append, progress: &Arc<Progress>);
+
+    /// All that another process needs in order to serve these rooms, when it takes this one's place; `left` is
+    /// what their owners leave, in place of what is kept here of the same rooms. A store that outlives the
+    /// process has nothing to add: whoever takes over finds it.
+    fn hand_over(&self, left: Vec<(RoomId, Loaded)>) -> Vec<(RoomId, Loaded)> {
+        left
+    }
+
+    /// What another process knew of a room, before the first owner here. A store that the other process wrote
+    /// to has it already.
+    fn take_over(&self, _room: RoomId, _left: Loaded) {}
 }
 
 #[cfg(test)]

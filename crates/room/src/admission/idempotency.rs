@@ -9,6 +9,9 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use crate::Now;
+use crate::store::StoredId;
+
 /// Bounds of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -37,6 +40,16 @@ impl Key {
         hasher.write(user.as_bytes());
         hasher.write(id.as_bytes());
         Self(hasher.finish128().as_u128())
+    }
+
+    /// The key as a number, to be kept elsewhere; it means something only under the same secret.
+    pub const fn to_bits(self) -> u128 {
+        self.0
+    }
+
+    /// The key that [`Self::to_bits`] gave out.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
     }
 }
 
@@ -130,6 +143,16 @@ impl Idempotency {
             }
             self.order.pop_front();
         }
+    }
+
+    /// The ids that were acked and are still within their window, oldest first, as a store keeps them.
+    pub fn kept(&self, now: Now) -> Vec<StoredId> {
+        let acked = |(at, key): &(u64, Key)| {
+            let record = self.records.get(key).filter(|r| r.at_us == *at && r.acked)?;
+            let at_ms = now.wall_ms.saturating_sub(now.us.saturating_sub(*at) / 1_000);
+            Some(StoredId { key: *key, payload: record.payload, seq: record.seq, at_ms })
+        };
+        self.order.iter().filter_map(acked).collect()
     }
 
     /// Ids remembered.
