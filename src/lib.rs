@@ -7,6 +7,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod egress;
+pub mod handover;
 pub mod identity;
 pub mod ingress;
 pub mod observe;

@@ -3,26 +3,38 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use danmaku_mailbox::{Bounds, mailbox};
 use danmaku_placement::{HashRing, RingSeed, Weight};
 use danmaku_room::store::Store;
+use danmaku_wire::id::RoomId;
 use dashmap::DashMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api;
 use crate::config::{Config, Reloaded};
-use crate::ingress::listener::{self, Listener};
+use crate::handover::Replaced;
+use crate::handover::forward::{Answer, Forwarded};
+use crate::handover::giver::Giver;
+use crate::handover::lock::Lock;
+use crate::handover::taker::{Estate, Late, LateComer};
+use crate::ingress::listener::Listener;
+use crate::ingress::sockets::Sockets;
 use crate::ingress::tls::{Tls, TlsError};
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::store::memory::{self, MemoryStore};
 use crate::wiring::{Bell, Departure, Shared};
-use crate::worker::message::Control;
+use crate::worker::calls::Call;
+use crate::worker::drain::cautious_window_us;
+use crate::worker::handover::Step;
+use crate::worker::message::{Control, Outcome};
 use crate::worker::{self, Parts};
 
 /// Descriptors that are not client connections: listeners, epoll sets, bells, files.
@@ -37,6 +49,17 @@ const NORMAL: Bounds = Bounds { slots: 65_536, bytes_max: 64 << 20, age_max_us: 
 pub(crate) const MAILBOX_BYTES_MAX: usize =
     (CONTROL.slots + VIP.slots + NORMAL.slots) * 64 + CONTROL.bytes_max + VIP.bytes_max + NORMAL.bytes_max;
 
+/// Requests of the process before that wait here for their fates; further ones wait in the channel from there.
+const FATES_AT_ONCE: usize = 1024;
+
+/// How many workers a configuration means.
+pub fn workers_of(config: &Config) -> usize {
+    match config.workers {
+        Some(n) => usize::from(n),
+        None => thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
 /// A server whose sockets are bound and whose workers run.
 #[derive(Debug)]
 pub struct Server {
@@ -47,48 +70,37 @@ pub struct Server {
     /// Where operators look.
     pub admin: SocketAddr,
     shared: Arc<Shared>,
+    cells: Vec<Arc<Cells>>,
+    workers: Vec<thread::JoinHandle<()>>,
+    admin_thread: thread::JoinHandle<()>,
+    /// Who hands over to another process, where that was offered.
+    giver: Option<thread::JoinHandle<()>>,
+}
+
+/// A server whose workers run, and whom nobody can reach yet.
+#[derive(Debug)]
+pub struct Unopened {
+    shared: Arc<Shared>,
+    cells: Vec<Arc<Cells>>,
     workers: Vec<thread::JoinHandle<()>>,
 }
 
-impl Server {
-    /// Binds everything and starts the threads, with a store that forgets when the process ends.
+impl Unopened {
+    /// Starts the workers, with a store that forgets when the process ends.
     ///
     /// # Errors
-    /// When an address cannot be bound or a thread cannot be started.
-    pub fn start(config: Config) -> io::Result<Self> {
+    /// When a thread cannot be started.
+    pub fn build(config: Config) -> io::Result<Self> {
         let store = memory_store(&config);
-        Self::start_with(config, store)
+        Self::build_with(config, store)
     }
 
-    /// The same with a store of the caller's.
-    ///
-    /// # Errors
-    /// When an address cannot be bound or a thread cannot be started.
-    pub fn start_with(mut config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
-        let workers = match config.workers {
-            Some(n) => usize::from(n),
-            None => thread::available_parallelism().map_or(1, usize::from),
-        };
+    fn build_with(mut config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
+        let workers = workers_of(&config);
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
         config.set_secret(secret);
         let tls = Tls::of(&config).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let mut listeners: Vec<_> = listener::bind(config.listen, false, workers)?
-            .into_iter()
-            .map(|listener| vec![listener])
-            .collect();
-        if let Some(address) = config.tls_listen {
-            let secure = listener::bind(address, true, workers)?;
-            listeners.iter_mut().zip(secure).for_each(|(own, listener)| own.push(listener));
-        }
-        let admin_listener = TcpListener::bind(config.admin_listen)?;
-        admin_listener.set_nonblocking(true)?;
-        let local = |own: &Vec<Listener>, tls| {
-            own.iter().find(|l| l.entrance.tls == tls).map(|l| l.socket.local_addr()).transpose()
-        };
-        let listen = local(&listeners[0], false)?.unwrap_or(config.listen);
-        let tls_listen = local(&listeners[0], true)?;
-        let admin = admin_listener.local_addr()?;
         let (mut post, mut receivers, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let bell = Bell::default();
@@ -108,29 +120,134 @@ impl Server {
             store,
             started: std::time::Instant::now(),
             departure: AtomicU8::new(Departure::None as u8),
+            replaced: Replaced::default(),
             inhabited: AtomicUsize::new(workers),
             incarnation: random_u64()?,
             epochs: AtomicU64::new(0),
         });
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
-        let registry = exposition::registry(cells.clone());
-        let admin_shared = Arc::clone(&shared);
-        let admin_cells = cells.clone();
-        spawn("admin".into(), move || api::admin::run(admin_listener, registry, admin_shared, admin_cells))?;
         let mut handles = Vec::new();
-        let parts = listeners.into_iter().zip(receivers).zip(bells).zip(cells).enumerate();
-        for (index, (((listeners, mailbox), bell), cells)) in parts {
+        for (index, ((mailbox, bell), cells)) in receivers.into_iter().zip(bells).zip(&cells).enumerate() {
             let parts = Parts {
                 index: u16::try_from(index).map_err(io::Error::other)?,
                 shared: Arc::clone(&shared),
-                cells,
-                listeners,
+                cells: Arc::clone(cells),
                 mailbox,
                 bell,
             };
             handles.push(spawn(format!("worker-{index}"), move || worker::run(parts))?);
         }
-        Ok(Self { listen, tls_listen, admin, shared, workers: handles })
+        Ok(Self { shared, cells, workers: handles })
+    }
+
+    /// Lets everybody in.
+    ///
+    /// # Errors
+    /// When the admin port's thread cannot be started.
+    pub fn open(self, sockets: Sockets) -> io::Result<Server> {
+        let Self { shared, cells, workers } = self;
+        let Sockets { client, admin: admin_listener, retired } = sockets;
+        let (secure, plain): (Vec<_>, Vec<_>) = client.into_iter().partition(|socket| socket.entrance.tls);
+        let local = |of: &[Listener]| of.first().map(|listener| listener.socket.local_addr()).transpose();
+        let listen = local(&plain)?.ok_or(io::ErrorKind::NotFound)?;
+        let tls_listen = local(&secure)?;
+        let admin = admin_listener.local_addr()?;
+        admin_listener.set_nonblocking(true)?;
+        let registry = exposition::registry(cells.clone());
+        let (admin_shared, admin_cells) = (Arc::clone(&shared), cells.clone());
+        let admin_thread = spawn("admin".into(), move || {
+            api::admin::run(admin_listener, registry, admin_shared, admin_cells)
+        })?;
+        let share_out = |listeners: Vec<Listener>, step: fn(Listener) -> Step| {
+            for (index, listener) in listeners.into_iter().enumerate() {
+                shared.post_patiently(index % workers.len(), Control::Step(Box::new(step(listener))));
+            }
+        };
+        share_out(plain, Step::Listen);
+        share_out(secure, Step::Listen);
+        share_out(retired, Step::Close);
+        Ok(Server { listen, tls_listen, admin, shared, cells, workers, admin_thread, giver: None })
+    }
+
+    /// Moves in where another process was: its rooms and its sessions, which go on from where they stood.
+    pub fn move_in(&self, estate: Estate) {
+        let Estate { rooms, sessions, secret, .. } = estate;
+        let bridged = sessions.iter().filter(|passage| passage.session.bridged.is_some()).count() as u64;
+        let mut config = Config::clone(&self.shared.config.load());
+        config.set_secret(secret);
+        let (spread_members, limits) = (config.spread_members, config.addresses);
+        let window_us = cautious_window_us(bridged, &config);
+        self.shared.config.store(Arc::new(config));
+        for worker in 0..self.workers.len() {
+            self.shared.post_patiently(worker, Control::Reconfigure);
+        }
+        for (room, left) in rooms {
+            self.shared.store.take_over(room, left);
+        }
+        let owner = |room: &RoomId| usize::from(*self.shared.ring.owner(room.as_str().as_bytes()));
+        for (worker, passage) in Estate::placed(sessions, self.workers.len(), spread_members, owner) {
+            let mut session = passage.arrive(&self.shared.addresses, &limits);
+            session.bridged = session.bridged.map(|_| window_us);
+            self.shared.post_patiently(worker, Control::Adopt(Box::new(session)));
+        }
+    }
+}
+
+impl Server {
+    /// Binds everything and starts the threads, with a store that forgets when the process ends.
+    ///
+    /// # Errors
+    /// When an address cannot be bound or a thread cannot be started.
+    pub fn start(config: Config) -> io::Result<Self> {
+        let store = memory_store(&config);
+        Self::start_with(config, store)
+    }
+
+    /// The same with a store of the caller's.
+    ///
+    /// # Errors
+    /// When an address cannot be bound or a thread cannot be started.
+    pub fn start_with(config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
+        let sockets = Sockets::bind(&config, workers_of(&config))?;
+        Unopened::build_with(config, store)?.open(sockets)
+    }
+
+    /// Lets another process take this one's place, from the socket in the data directory on.
+    ///
+    /// # Errors
+    /// When there cannot be such a socket, or its thread cannot be started.
+    pub fn offer(&mut self, dir: &Path, lock: Lock, admin: TcpListener) -> io::Result<()> {
+        let listener = Giver::listen(dir)?;
+        let giver = Giver::new(Arc::clone(&self.shared), admin, lock, Arc::clone(&self.cells[0]));
+        self.giver = Some(spawn("handover".into(), move || giver.serve(&listener))?);
+        Ok(())
+    }
+
+    /// Notes that this process has taken another one's place, and takes in what comes late from there.
+    ///
+    /// # Errors
+    /// When the thread for that cannot be started.
+    pub fn taken_over(&self, pause: Duration, late: Late) -> io::Result<()> {
+        self.cells[0].taken_over.add(1);
+        self.cells[0].taken_over_pause_us_max.set(u64::try_from(pause.as_micros()).unwrap_or(u64::MAX));
+        let (mut fates, (wait, waiting)) = (late.fates()?, mpsc::sync_channel(FATES_AT_ONCE));
+        spawn("fates".into(), move || {
+            for (worker, call, fate) in waiting {
+                // An owner that says nothing is as good as none: whoever waits there does not wait for ever.
+                if let Ok(outcome) = tokio::sync::oneshot::Receiver::blocking_recv(fate) {
+                    fates.tell(Answer { worker, call, outcome });
+                }
+            }
+            Ok(())
+        })?;
+        let shared = Arc::clone(&self.shared);
+        spawn("late".into(), move || {
+            for comer in late {
+                admit(&shared, comer, &wait);
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// What is configured at the moment.
@@ -149,11 +266,8 @@ impl Server {
         }
         let reloaded = config.reload_over(&self.config());
         self.shared.config.store(Arc::new(config));
-        for post in &self.shared.post {
-            // A full ring of must-arrive messages empties within a turn of its worker.
-            while post.control(Control::Reconfigure, 64, 0).is_err() {
-                thread::sleep(std::time::Duration::from_millis(1));
-            }
+        for worker in 0..self.shared.post.len() {
+            self.shared.post_patiently(worker, Control::Reconfigure);
         }
         Ok(reloaded)
     }
@@ -168,11 +282,40 @@ impl Server {
         self.shared.depart(Departure::Now);
     }
 
-    /// Waits until all workers have stopped.
+    /// Waits until all workers have stopped, and where another process has taken this one's place, until whoever
+    /// is connected to the admin port has been answered.
     pub fn join(self) {
         for worker in self.workers {
             // A worker that panicked has ended the process.
             let _ = worker.join();
+        }
+        if self.shared.replaced.is_set() {
+            let _ = self.admin_thread.join();
+            // It may have something of the workers' still to send.
+            let _ = self.giver.map(thread::JoinHandle::join);
+        }
+    }
+}
+
+/// A request of another process: its worker and number there, and what comes of it.
+type Waiting = (u16, u64, tokio::sync::oneshot::Receiver<Outcome>);
+
+/// Gives what came late from the process before to the worker that owns its room.
+fn admit(shared: &Shared, comer: LateComer, wait: &mpsc::SyncSender<Waiting>) {
+    let owner = |room: &RoomId| usize::from(*shared.ring.owner(room.as_str().as_bytes()));
+    match comer {
+        LateComer::Session(passage) => {
+            let config = shared.config.load();
+            let mut session = passage.arrive(&shared.addresses, &config.addresses);
+            session.bridged = session.bridged.map(|_| config.drain_window_us);
+            shared.post_patiently(owner(&session.room), Control::Adopt(Box::new(session)));
+        }
+        LateComer::Comment(Forwarded { worker, call, room, user, send }) => {
+            let (answer, fate) = tokio::sync::oneshot::channel();
+            let to = owner(&room);
+            shared.post_patiently(to, Control::Call(Box::new(Call { room, user, send, answer })));
+            // Its receiver lives as long as the thread that hears of the fates, which ends with this one.
+            let _ = wait.send((worker, call, fate));
         }
     }
 }

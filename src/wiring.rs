@@ -14,6 +14,7 @@ use danmaku_wire::position::Epoch;
 use dashmap::DashMap;
 
 use crate::config::Config;
+use crate::handover::Replaced;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
 use crate::worker::message::{Control, Request};
@@ -72,6 +73,8 @@ pub struct Shared {
     pub started: Instant,
     /// How far the process is on its way out: a [`Departure`].
     pub departure: AtomicU8,
+    /// Whether another process has taken this one's place.
+    pub replaced: Replaced,
     /// Workers that still have sessions, counted on the way out.
     pub inhabited: AtomicUsize,
     /// Random, new at every start; part of every epoch minted here.
@@ -110,6 +113,15 @@ impl Shared {
         self.departure.fetch_max(next as u8, Ordering::AcqRel);
         for bell in &self.bells {
             bell.wake();
+        }
+    }
+
+    /// Posts what must arrive, from a thread that may wait: a full ring empties within a turn of its worker.
+    pub fn post_patiently(&self, worker: usize, control: Control) {
+        let mut control = control;
+        while let Err(full) = self.post[worker].control(control, 64, 0) {
+            control = full.item;
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 

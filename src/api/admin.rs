@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -22,8 +22,10 @@ use crate::wiring::{Departure, Shared};
 
 /// Connections served at once.
 const CONNECTIONS_MAX: usize = 64;
+/// How long a request may take to come.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves the admin port on the present thread, for ever.
+/// Serves the admin port on the present thread, until another process has taken this one's place.
 ///
 /// # Errors
 /// When the runtime cannot be made.
@@ -45,7 +47,11 @@ pub fn run(
         let mut told = false;
         loop {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return Ok(()) };
-            let socket = match listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = shared.replaced.wait() => break,
+            };
+            let socket = match accepted {
                 Ok((socket, _)) => {
                     told = false;
                     socket
@@ -65,7 +71,7 @@ pub fn run(
                 });
                 let served = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(Duration::from_secs(10))
+                    .header_read_timeout(HEAD_TIMEOUT)
                     .serve_connection(TokioIo::new(socket), service);
                 if let Err(error) = served.await {
                     tracing::debug!(%error, "an admin connection ended early");
@@ -73,10 +79,22 @@ pub fn run(
                 drop(slot);
             });
         }
+        // Another process accepts on this socket now; whoever is connected here gets his answer.
+        let all = CONNECTIONS_MAX as u32 - 1;
+        let _ = tokio::time::timeout(HEAD_TIMEOUT, slots.acquire_many(all)).await;
+        Ok(())
     })
 }
 
 fn answer(request: &Request<Incoming>, registry: &Registry, shared: &Shared) -> Response<Full<Bytes>> {
+    let mut response = answer_to(request, registry, shared);
+    if shared.replaced.is_set() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn answer_to(request: &Request<Incoming>, registry: &Registry, shared: &Shared) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return problem(405, "method_not_allowed", "the admin port is only read");
     }

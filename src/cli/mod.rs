@@ -18,6 +18,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::value::Duration;
 use crate::config::{Config, ConfigError, Flags};
+use crate::handover::lock::LockError;
+use crate::handover::taker::TakeOverError;
 use crate::identity::api_key::KeysError;
 use crate::identity::token::TokenError;
 use crate::ingress::tls::{Tls, TlsError};
@@ -90,6 +92,10 @@ struct ServeArgs {
     /// Worker threads; one per core unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
+    /// Replace the server that runs in the same data directory, without dropping its clients; where none runs, just
+    /// serve.
+    #[arg(long)]
+    take_over: bool,
 }
 
 impl ServeArgs {
@@ -131,6 +137,10 @@ enum CliError {
     #[error("the token would be refused: {0}")]
     Token(#[from] TokenError),
     #[error("{0}")]
+    Lock(#[from] LockError),
+    #[error("{0}")]
+    TakeOver(#[from] TakeOverError),
+    #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Found(String),
@@ -141,7 +151,7 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Tls(_) => EXIT_CONFIG,
             Self::Usage(_) | Self::Token(_) => EXIT_USAGE,
-            Self::Keys(_) | Self::Io(_) | Self::Found(_) => EXIT_FAILURE,
+            Self::Keys(_) | Self::Lock(_) | Self::TakeOver(_) | Self::Io(_) | Self::Found(_) => EXIT_FAILURE,
         }
     }
 }

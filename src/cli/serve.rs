@@ -1,15 +1,20 @@
 //! `danmaku serve`: until a signal says otherwise.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{CliError, ServeArgs, now_s};
-use crate::config::Change;
+use crate::config::{Change, Config};
+use crate::handover::lock::{Lock, LockError};
+use crate::handover::taker::Taker;
+use crate::handover::{inherited, notify};
 use crate::identity::api_key;
+use crate::ingress::sockets::Sockets;
 use crate::observe::logging;
-use crate::serve::{Server, raise_descriptor_limit};
+use crate::serve::{Server, Unopened, raise_descriptor_limit, workers_of};
 use crate::wiring::Departure;
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
@@ -22,13 +27,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let (listen, admin) = (config.listen, config.admin_listen);
-        let server = Server::start(config).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("cannot serve on {listen} with the admin port on {admin}: {error}"),
-            )
-        })?;
+        let server = start(config, args.take_over)?;
         if let Some(path) = staff_key {
             say(format_args!("staff key in {}", path.display()));
         }
@@ -37,16 +36,25 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
             say(format_args!("listening on https://{address}"));
         }
         say(format_args!("admin on http://{}", server.admin));
-        let patient = loop {
+        notify::tell(&format!("READY=1\nMAINPID={}", std::process::id()));
+        let shared = server.shared();
+        let leave = loop {
             tokio::select! {
-                _ = terminate.recv() => break true,
-                _ = interrupt.recv() => break false,
+                _ = terminate.recv() => break Leave::Patiently,
+                _ = interrupt.recv() => break Leave::AtOnce,
                 _ = hangup.recv() => reload(args, &server),
+                () = shared.replaced.wait() => break Leave::Replaced,
             }
         };
-        let shared = server.shared();
         let mut joined = tokio::task::spawn_blocking(move || server.join());
-        if patient {
+        if leave == Leave::Replaced {
+            tokio::select! {
+                _ = &mut joined => return Ok(()),
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        if leave == Leave::Patiently {
             let lame_duck = Duration::from_micros(shared.config.load().lame_duck_us);
             let lame_duck_ms = u64::try_from(lame_duck.as_millis()).unwrap_or(u64::MAX);
             tracing::info!(lame_duck_ms, "leaving; a second signal ends the patience");
@@ -70,6 +78,66 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
             _ = interrupt.recv() => std::process::exit(0),
         }
     })
+}
+
+/// How a server ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// Everybody is sent away in time.
+    Patiently,
+    /// Everybody is closed.
+    AtOnce,
+    /// Another process serves: what is still under way here is brought to its end.
+    Replaced,
+}
+
+/// Starts a server in its data directory, or in the place of the one that runs there.
+fn start(config: Config, take_over: bool) -> Result<Server, CliError> {
+    let dir = config.data_dir.clone();
+    let inherited = inherited::take()?;
+    match Lock::take(&dir) {
+        Ok(lock) => {
+            let (listen, admin) = (config.listen, config.admin_listen);
+            let server = Sockets::with(&config, workers_of(&config), inherited)
+                .and_then(|sockets| open(Unopened::build(config)?, sockets, &dir, lock));
+            server.map_err(|error| {
+                let text = format!("cannot serve on {listen} with the admin port on {admin}: {error}");
+                io::Error::new(error.kind(), text).into()
+            })
+        }
+        Err(LockError::Held { .. }) if take_over => {
+            // They are duplicates of what comes from the process that runs.
+            drop(inherited);
+            replace(config, &dir)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the place of the server that runs in a data directory.
+fn replace(config: Config, dir: &Path) -> Result<Server, CliError> {
+    let mut taker = Taker::ask(dir)?;
+    let sockets = Sockets::after(&config, workers_of(&config), taker.sockets()?)?;
+    let unopened = Unopened::build(config)?;
+    let estate = taker.begin()?;
+    let (rooms, sessions) = (estate.rooms.len(), estate.sessions.len());
+    let (lock, late) = taker.ready()?;
+    let frozen = estate.frozen();
+    unopened.move_in(estate);
+    let server = open(unopened, sockets, dir, lock)?;
+    let pause = frozen.elapsed();
+    server.taken_over(pause, late)?;
+    let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(rooms, sessions, pause_ms, "took over from the process that served");
+    Ok(server)
+}
+
+/// Lets everybody in, and whoever is to take over from here.
+fn open(unopened: Unopened, sockets: Sockets, dir: &Path, lock: Lock) -> io::Result<Server> {
+    let admin = sockets.admin.try_clone()?;
+    let mut server = unopened.open(sockets)?;
+    server.offer(dir, lock, admin)?;
+    Ok(server)
 }
 
 /// Prints a line for whoever started the server. Nobody may be there to read it, or any more.

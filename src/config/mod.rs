@@ -185,6 +185,8 @@ pub struct Config {
     pub lame_duck_us: u64,
     /// How long the leaving of sessions is spread over, at least, microseconds.
     pub drain_window_us: u64,
+    /// How long a hand-over to another process may take from freezing on, microseconds.
+    pub handover_pause_us: u64,
     /// What a room gets that is of no class.
     room: RoomSettings,
     /// What others get, the first match first.
@@ -333,6 +335,7 @@ impl Config {
             handshake_ms: websocket.handshake.us() / 1_000,
             lame_duck_us: drain.lame_duck.us(),
             drain_window_us: drain.window.us(),
+            handover_pause_us: drain.pause_max.us(),
             room,
             classes,
             keys,

@@ -302,5 +302,7 @@ section! {
         lame_duck: Duration = Duration::of_ms(0) => "0ms" to "1h",
         /// How long the leaving of sessions is spread over, at least; more where so many could not come back in it.
         window: Duration = Duration::of_ms(30_000) => "0ms" to "1h",
+        /// How long publishing may pause while another process takes over; a hand-over that takes longer is called off.
+        pause_max: Duration = Duration::of_ms(2_000) => "100ms" to "1m",
     }
 }

@@ -5,7 +5,7 @@
 //! whole, so that what a slow reader keeps here is one record and not what it is behind.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustls::ServerConnection;
@@ -52,7 +52,8 @@ impl TlsLayer {
     }
 
     /// Seals and sends, a record at a time, as long as the socket takes them.
-    pub(super) fn offer(&mut self, socket: &OwnedFd, bytes: &[u8]) -> Offer {
+    pub fn offer(&mut self, socket: impl AsFd, bytes: &[u8]) -> Offer {
+        let socket = socket.as_fd();
         let Offer::Taken(mut taken) = self.flush(socket) else { return Offer::Gone };
         while !taken.full && taken.bytes < bytes.len() {
             let end = bytes.len().min(taken.bytes + RECORD_BYTES_MAX);
@@ -73,7 +74,8 @@ impl TlsLayer {
     }
 
     /// Sends what was sealed already.
-    pub fn flush(&mut self, socket: &OwnedFd) -> Offer {
+    pub fn flush(&mut self, socket: impl AsFd) -> Offer {
+        let socket = socket.as_fd();
         let mut taken = Taken { bytes: 0, full: false, moved: false };
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Outward(socket)) {
@@ -94,7 +96,8 @@ impl TlsLayer {
 
     /// Reads what the peer has sent into `buffer`. With `to_the_end` a short read is not taken for the last:
     /// the peer has closed, and no edge will tell of it again.
-    pub fn take(&mut self, socket: &OwnedFd, to_the_end: bool, buffer: &mut [u8]) -> Intake {
+    pub fn take(&mut self, socket: impl AsFd, to_the_end: bool, buffer: &mut [u8]) -> Intake {
+        let socket = socket.as_fd();
         loop {
             match self.connection.reader().read(buffer) {
                 Ok(0) => return Intake::End,
@@ -145,7 +148,7 @@ impl TlsLayer {
 }
 
 /// A socket to write to; full is 0 bytes, not an error.
-struct Outward<'s>(&'s OwnedFd);
+struct Outward<'s>(BorrowedFd<'s>);
 
 impl Write for Outward<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -159,7 +162,7 @@ impl Write for Outward<'_> {
 
 /// A socket to read from, which notes whether a read has emptied it.
 struct Inward<'s> {
-    socket: &'s OwnedFd,
+    socket: BorrowedFd<'s>,
     drained: bool,
 }
 
@@ -167,7 +170,7 @@ impl Read for Inward<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let wanted = buffer.len();
         loop {
-            match rustix::io::read(self.socket.as_fd(), &mut *buffer) {
+            match rustix::io::read(self.socket, &mut *buffer) {
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
                 Ok(n) => {

@@ -7,7 +7,7 @@ use danmaku_room::form::Encoding;
 use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Position;
-use danmaku_wire::websocket::decoder::Decoder;
+use danmaku_wire::websocket::decoder::Carried;
 
 use super::addresses::Hold;
 use crate::egress::tls::TlsLayer;
@@ -40,21 +40,26 @@ pub struct Arrival {
     pub author: Option<Arc<Author>>,
     /// Its place among the connections of its address; absent where no limit of addresses applies to it.
     pub hold: Option<Hold>,
-    /// What a session brings along that moves from another worker; absent for a new connection.
+    /// Its TLS is spoken by the process that was here before, at the other end of the socket: it is to leave within
+    /// so many microseconds, told in time.
+    pub bridged: Option<u64>,
+    /// What a session brings along that was one before, at another worker or process; absent for a new connection.
     pub moved: Option<Box<Moved>>,
 }
 
-/// The state of a session that changes its worker with its room.
+/// The state of a session that changes its worker or its process.
 #[derive(Debug)]
 pub struct Moved {
     /// Input not yet made sense of.
-    pub decoder: Decoder,
+    pub input: Carried,
     /// The guest's number.
     pub guest: u64,
     /// What it has sent in this second.
     pub spent: Spent,
-    /// How far it is from having moved too often.
-    pub joins: u16,
+    /// How far it is from having moved too often between rooms.
+    pub moves: u16,
     /// Whether batches are wanted at the moment.
     pub paused: bool,
+    /// Whether it asked to join the room and is to be told; else it was there, at `since`, and goes on silently.
+    pub asked: bool,
 }

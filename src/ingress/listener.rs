@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Unsent bytes above which a connection is not writable. Without it a reader that never reads takes
 /// 3.7 MiB of kernel memory before anyone notices.
@@ -67,19 +67,66 @@ pub struct Listener {
     pub entrance: Entrance,
 }
 
+impl Listener {
+    /// A socket that listens already, with the address that it has.
+    ///
+    /// # Errors
+    /// When the system does not tell the address.
+    pub fn of(socket: TcpListener, tls: bool) -> io::Result<Self> {
+        let loopback = socket.local_addr()?.ip().is_loopback();
+        Ok(Self { socket, entrance: Entrance { tls, loopback } })
+    }
+
+    /// Another descriptor of the same socket.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, entrance: self.entrance })
+    }
+}
+
 /// Binds `count` listeners to one address; port 0 picks one port for all.
 ///
 /// # Errors
 /// When the address cannot be bound.
 pub fn bind(address: SocketAddr, tls: bool, count: usize) -> io::Result<Vec<Listener>> {
-    let entrance = Entrance { tls, loopback: address.ip().is_loopback() };
-    let first = bind_one(address)?;
-    let address = first.local_addr()?;
-    let mut listeners = vec![Listener { socket: first, entrance }];
+    let first = Listener::of(bind_one(address)?, tls)?;
+    let address = first.socket.local_addr()?;
+    let mut listeners = vec![first];
     for _ in 1..count {
-        listeners.push(Listener { socket: bind_one(address)?, entrance });
+        listeners.push(Listener::of(bind_one(address)?, tls)?);
     }
     Ok(listeners)
+}
+
+/// Brings listeners to `count` where they are fewer: by more sockets on the same address, or, where somebody
+/// else bound it without sharing, by more descriptors of the same sockets.
+///
+/// # Errors
+/// When the system refuses another descriptor.
+pub fn widen(listeners: &mut Vec<Listener>, count: usize) -> io::Result<()> {
+    let own = listeners.len();
+    let Some(first) = listeners.first() else { return Ok(()) };
+    let (address, tls) = (first.socket.local_addr()?, first.entrance.tls);
+    while listeners.len() < count {
+        let more = match bind_one(address) {
+            Ok(more) => Listener::of(more, tls)?,
+            Err(_) => listeners[listeners.len() % own].try_clone()?,
+        };
+        listeners.push(more);
+    }
+    Ok(())
+}
+
+/// Sets what connections inherit from their listener: no system call per join.
+///
+/// # Errors
+/// When the system does not know an option.
+pub fn prepare(listener: &SockRef<'_>) -> io::Result<()> {
+    listener.set_tcp_nodelay(true)?;
+    listener.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    listener.set_tcp_notsent_lowat(NOTSENT_LOWAT)
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
@@ -87,10 +134,7 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
-    // Set on the listener, inherited by every connection: no system call per join.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    socket.set_tcp_notsent_lowat(NOTSENT_LOWAT)?;
+    prepare(&SockRef::from(&socket))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -9,4 +9,5 @@ pub mod network;
 pub mod origin;
 pub mod page;
 pub mod problem;
+pub mod sockets;
 pub mod tls;

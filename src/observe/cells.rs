@@ -165,6 +165,12 @@ cells! {
     pauses: Counter,
     /// Panics caught in sessions.
     session_panics: Counter,
+    /// Hand-overs by which this process took the place of another.
+    taken_over: Counter,
+    /// How long publishing paused when this process took over, microseconds; 0: it did not.
+    taken_over_pause_us_max: Gauge,
+    /// Hand-overs to another process that were called off.
+    handovers_called_off: Counter,
     /// Rooms whose owner failed and was started anew.
     room_reloads: Counter,
 }

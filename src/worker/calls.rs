@@ -34,7 +34,8 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    fn wait(&mut self, answer: oneshot::Sender<Outcome>) -> u64 {
+    /// The number of a request that waits from now on.
+    pub(super) fn wait(&mut self, answer: oneshot::Sender<Outcome>) -> u64 {
         self.newest += 1;
         self.waiting.insert(self.newest, answer);
         self.newest

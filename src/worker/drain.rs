@@ -15,6 +15,7 @@ use danmaku_wire::native::{Reconnect, ServerMessage};
 use super::Worker;
 use super::session::Flags;
 use super::slab::SessionRef;
+use crate::config::Config;
 use crate::wiring::Departure;
 
 /// Sessions told in one turn.
@@ -25,15 +26,16 @@ const COURTESY_US: u64 = 1_000_000;
 const ACCEPT_RATE_MIN: u64 = 500;
 
 /// The state of a drain.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Drain {
     /// The next slot to tell.
     next: u32,
     /// How long the leaving is spread over, microseconds.
     window_us: u64,
-    /// When sessions are closed that are still there.
-    leaving: BinaryHeap<Reverse<(u64, SessionRef)>>,
 }
+
+/// Sessions that were told to leave, by when they are closed if they are still there.
+pub(super) type Farewells = BinaryHeap<Reverse<(u64, SessionRef)>>;
 
 /// How fast connections came in at best: the pace at which they may be sent away.
 #[derive(Debug, Default)]
@@ -55,9 +57,25 @@ impl AcceptRate {
     }
 }
 
+/// How long the leaving of so many is spread over, where so many a second can be accepted, microseconds.
+fn window_us(sessions: u64, per_s: u64, config: &Config) -> u64 {
+    (sessions * 1_000_000 / per_s).max(config.drain_window_us)
+}
+
+/// How long the leaving of sessions is spread over that another process has to accept, of whom is not known how many it
+/// can, microseconds.
+pub(crate) fn cautious_window_us(sessions: u64, config: &Config) -> u64 {
+    window_us(sessions, ACCEPT_RATE_MIN, config)
+}
+
 impl Worker {
     /// Follows what the process was told. Whether there is more to do at once.
     pub(super) fn turn_departure(&mut self) -> bool {
+        // Whoever froze this worker hears of the departure too, and calls the hand-over off.
+        if self.is_frozen() {
+            return false;
+        }
+        self.end_overdue();
         match self.shared.departure() {
             Departure::None | Departure::LameDuck => false,
             Departure::Draining => {
@@ -79,7 +97,7 @@ impl Worker {
     fn begin_drain(&mut self) {
         self.close_listeners();
         let sessions = self.slab.len() as u64;
-        let window_us = (sessions * 1_000_000 / self.accept_rate.per_s()).max(self.config.drain_window_us);
+        let window_us = window_us(sessions, self.accept_rate.per_s(), &self.config);
         tracing::info!(sessions, window_ms = window_us / 1_000, worker = self.index, "draining");
         self.drain = Some(Drain { window_us, ..Drain::default() });
     }
@@ -94,37 +112,45 @@ impl Worker {
                 self.send_away(slot);
             }
         }
-        let now_us = self.now.us;
-        while let Some(drain) = &mut self.drain
-            && let Some(Reverse((at_us, session))) = drain.leaving.peek().copied()
-            && at_us <= now_us
-        {
-            drain.leaving.pop();
-            if let Some(slot) = self.slab.live(session) {
-                self.end(slot, DisconnectCode::Restart);
-            }
-        }
+        self.end_overdue();
         self.note_empty();
         self.drain.as_ref().is_some_and(|drain| drain.next < self.slab.slots())
     }
 
-    /// Tells a session when to come back, and sees to it that it goes.
+    /// Closes those whose time is over.
+    fn end_overdue(&mut self) {
+        while let Some(Reverse((at_us, session))) = self.farewells.peek().copied()
+            && at_us <= self.now.us
+        {
+            self.farewells.pop();
+            if let Some(slot) = self.slab.live(session) {
+                self.end(slot, DisconnectCode::Restart);
+            }
+        }
+    }
+
+    /// Sends a session away within the window of the drain.
     pub(super) fn send_away(&mut self, slot: u32) {
-        let now_us = self.now.us;
+        if let Some(Drain { window_us, .. }) = self.drain {
+            self.bid_farewell(slot, window_us);
+        }
+    }
+
+    /// Tells a session when to come back, some time within the window, and sees to it that it goes.
+    pub(super) fn bid_farewell(&mut self, slot: u32, window_us: u64) {
         let session = self.slab.reference(slot);
-        let Some(drain) = &mut self.drain else { return };
         if self.slab.hot(slot).flags.any(Flags::CLOSING) {
             return;
         }
-        let after_us = super::membership::random_u64() % (drain.window_us + 1);
-        drain.leaving.push(Reverse((now_us + after_us + COURTESY_US, session)));
+        let after_us = super::membership::random_u64() % (window_us + 1);
+        self.farewells.push(Reverse((self.now.us + after_us + COURTESY_US, session)));
         let reconnect = Reconnect { after_ms: after_us / 1_000, reason: "draining", url: None };
         self.tell(slot, &ServerMessage::Reconnect(reconnect));
     }
 
     /// When the next session has to go, microseconds.
     pub(super) fn drain_due_us(&self) -> Option<u64> {
-        self.drain.as_ref()?.leaving.peek().map(|Reverse((at_us, _))| *at_us)
+        self.farewells.peek().map(|Reverse((at_us, _))| *at_us)
     }
 
     /// Tells the others when the last session here is gone, and the last request has its answer: rooms owned here are

@@ -65,7 +65,7 @@ impl Worker {
     }
 
     fn read(&mut self, slot: u32, hup: bool) {
-        if self.slab.hot(slot).flags.any(Flags::UNREAD) {
+        if self.is_frozen() || self.slab.hot(slot).flags.any(Flags::UNREAD) {
             return;
         }
         let Some(mut codec) = self.codec.take() else { return };
@@ -152,6 +152,9 @@ impl Worker {
         if hot.flags.any(Flags::SSE) {
             return Flow::Go;
         }
+        if self.is_frozen() {
+            return self.put_aside(slot, bytes);
+        }
         let mut decoder = std::mem::replace(
             &mut self.slab.cold(slot).decoder,
             danmaku_wire::websocket::decoder::Decoder::new(false),
@@ -232,6 +235,17 @@ impl Worker {
         }
     }
 
+    /// Keeps input for later.
+    fn put_aside(&mut self, slot: u32, bytes: &[u8]) -> Flow {
+        let (hot, cold) = self.slab.both(slot);
+        hot.flags.set(Flags::UNREAD);
+        if cold.decoder.stash(bytes, &self.config.frames) {
+            return Flow::Pause;
+        }
+        self.end(slot, DisconnectCode::Policy);
+        Flow::Stop
+    }
+
     /// Inflated bytes that the session may still cause in this second.
     fn inflate_budget(&mut self, slot: u32) -> u64 {
         let spent = self.spent(slot).inflated.into();
@@ -256,6 +270,9 @@ impl Worker {
 
     /// The outbox has room again: what was kept is looked at, then the socket.
     pub(super) fn resume_input(&mut self, slot: u32) {
+        if self.is_frozen() {
+            return;
+        }
         let hot = self.slab.hot(slot);
         if !hot.flags.any(Flags::UNREAD) || hot.flags.any(Flags::ATTACHING) {
             return;

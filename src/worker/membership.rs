@@ -12,7 +12,7 @@ use danmaku_wire::entry::{Author, Role};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Joined, RoomUpdate, ServerMessage, Snapshot, You};
 use danmaku_wire::position::Position;
-use danmaku_wire::websocket::decoder::Decoder;
+use danmaku_wire::websocket::decoder::{Carried, Decoder};
 
 use super::Worker;
 use super::message::{Attach, Attached, Control, Link, Request};
@@ -74,6 +74,7 @@ impl Worker {
             snapshot,
             author,
             hold,
+            bridged,
             moved,
         } = arrival;
         let mut hot = Hot { fd: Some(socket.into()), tls, ..Hot::vacant() };
@@ -97,13 +98,18 @@ impl Worker {
             ..Cold::default()
         };
         let was_here = moved.is_some();
+        let (mut asked, mut violation) = (true, None);
         match moved {
             Some(moved) => {
-                cold.decoder = moved.decoder;
                 cold.guest = moved.guest;
-                (cold.spent, cold.joins) = (moved.spent, moved.joins);
+                (cold.spent, cold.joins) = (moved.spent, moved.moves);
+                asked = moved.asked;
                 if moved.paused {
                     hot.flags.set(Flags::PAUSED);
+                }
+                match Decoder::resume(moved.input, &self.config.frames) {
+                    Ok(decoder) => cold.decoder = decoder,
+                    Err(refused) => violation = Some(refused),
                 }
             }
             None => cold.guest = guest::number(random_u64()),
@@ -119,13 +125,24 @@ impl Worker {
         hot.flags.set(Flags::QUEUED);
         self.queued.push(session);
         self.cells.connections.set(self.slab.len() as u64);
-        if was_here || self.may_create(slot, &room) {
-            self.join(slot, room, since);
-        } else {
+        if !was_here && !self.may_create(slot, &room) {
             self.end(slot, DisconnectCode::Overloaded);
+        } else {
+            self.join(slot, room, since, asked);
+        }
+        if let Some(violation) = violation
+            && self.slab.live(session).is_some()
+        {
+            return self.end(slot, violation.disconnect());
         }
         if self.drain.is_some() && self.slab.live(session).is_some() {
             self.send_away(slot);
+        }
+        if let Some(window_us) = bridged
+            && self.slab.live(session).is_some()
+        {
+            self.slab.hot(slot).flags.set(Flags::BRIDGED);
+            self.bid_farewell(slot, window_us);
         }
         // What TLS has opened already is no news to the socket.
         if self.slab.live(session).is_some() && self.slab.hot(slot).tls.is_some() {
@@ -143,8 +160,8 @@ impl Worker {
     pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) -> Option<Move> {
         let owner = *self.shared.ring.owner(room.as_str().as_bytes());
         let small = self.shared.members(&room) < self.config.spread_members;
-        let answered = self.slab.cold(slot).unanswered == 0;
-        if owner != self.index && small && answered && !self.leaving() {
+        let movable = self.slab.cold(slot).unanswered == 0 && !self.slab.hot(slot).flags.any(Flags::BRIDGED);
+        if owner != self.index && small && movable && !self.leaving() {
             return Some(Move { owner, room, since });
         }
         if self.rooms.find(room.as_str()).is_none() && self.rooms.len() >= self.config.rooms_max {
@@ -155,28 +172,43 @@ impl Worker {
         }
         self.keep_tail(slot);
         self.leave(slot);
-        self.join(slot, room, since);
+        self.join(slot, room, since, true);
         None
     }
 
     /// Hands a session over to the owner of the small room it moves to, with the input that was not yet
     /// looked at and the output that is still owed.
-    pub(super) fn hand_over(&mut self, slot: u32, to: Move, decoder: Decoder) {
+    pub(super) fn hand_over(&mut self, slot: u32, to: Move, mut decoder: Decoder) {
         let Move { owner, room, since } = to;
         self.tell_held(slot);
         self.keep_tail(slot);
+        let input = decoder.carry().unwrap_or_default();
+        if let Some(arrival) = self.pack(slot, room, since, true, input) {
+            self.send_arrival(owner, arrival);
+        }
+    }
+
+    /// Takes a session out of its room and off this worker, as what makes a session of it elsewhere.
+    pub(super) fn pack(
+        &mut self,
+        slot: u32,
+        room: RoomId,
+        since: Option<Position>,
+        asked: bool,
+        input: Carried,
+    ) -> Option<Arrival> {
         self.leave(slot);
         let unwatched = self.slab.hot(slot).fd.as_ref().map(|fd| self.poller.remove_session(fd));
         let (hot, cold) = self.slab.remove(slot);
         self.cells.connections.set(self.slab.len() as u64);
         let hold = self.shared.addresses.resume(cold.place);
-        let (Some(fd), Some(Ok(()))) = (hot.fd, unwatched) else { return };
+        let (Some(fd), Some(Ok(()))) = (hot.fd, unwatched) else { return None };
         let mut response = Vec::new();
         if let Some(outbox) = cold.outbox {
             self.tail_bytes -= outbox.tail;
             response.extend_from_slice(&outbox.bytes[outbox.sent..]);
         }
-        let arrival = Arrival {
+        Some(Arrival {
             socket: TcpStream::from(fd),
             tls: hot.tls,
             leftover: Vec::new(),
@@ -189,19 +221,21 @@ impl Worker {
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
             author: cold.author,
             hold,
+            bridged: hot.flags.any(Flags::BRIDGED).then_some(0),
             moved: Some(Box::new(Moved {
-                decoder,
+                input,
                 guest: cold.guest,
                 spent: cold.spent,
-                joins: cold.joins,
+                moves: cold.joins,
                 paused: hot.flags.any(Flags::PAUSED),
+                asked,
             })),
-        };
-        self.send_arrival(owner, arrival);
+        })
     }
 
-    fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>) {
-        self.cells.joins.add(1);
+    /// Makes a session a member; `asked` as in [`Waiting`].
+    fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>, asked: bool) {
+        self.cells.joins.add(u64::from(asked));
         let Some(index) = self.find_or_open(room) else {
             self.cells.met(Limit::Rooms);
             self.refuse(slot, None, ErrorCode::TooManyRooms);
@@ -217,10 +251,10 @@ impl Worker {
         local.view.empty_us = None;
         local.online.fetch_add(1, Ordering::Relaxed);
         match local.view.follow {
-            Follow::Active(_) => self.settle(slot, since, true),
-            Follow::Attaching => local.view.waiting.push(Waiting { session, since, asked: true }),
+            Follow::Active(_) => self.settle(slot, since, asked),
+            Follow::Attaching => local.view.waiting.push(Waiting { session, since, asked }),
             Follow::Not => {
-                local.view.waiting.push(Waiting { session, since, asked: true });
+                local.view.waiting.push(Waiting { session, since, asked });
                 self.ask_to_follow(index);
             }
         }
@@ -352,7 +386,9 @@ impl Worker {
         let key = cold.key(hot.flags);
         let resume = since.as_ref().map_or(Resume::Unknown, |since| replica.resume(since));
         let recovered = !matches!(resume, Resume::Unknown);
-        if !asked {
+        // Beyond the head of a room that began anew it would wait for ever: such a member joins like a stranger.
+        let known = since.as_ref().is_some_and(|since| recovered || since.seq <= replica.head());
+        if !asked && known {
             return self.settle_again(slot, since);
         }
         let online = local.online.load(Ordering::Relaxed);

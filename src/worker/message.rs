@@ -11,6 +11,8 @@ use danmaku_wire::native::Send;
 use danmaku_wire::position::Epoch;
 
 use crate::ingress::arrival::Arrival;
+use crate::worker::calls::Call;
+use crate::worker::handover::Step;
 use crate::worker::slab::SessionRef;
 
 /// Who hears of a publish's fate.
@@ -138,6 +140,10 @@ pub enum Control {
     },
     /// Fates of publishes, one message a turn and worker.
     Replies(Box<[Reply]>),
+    /// A step of a hand-over between processes.
+    Step(Box<Step>),
+    /// A comment that came over HTTP to the process before.
+    Call(Box<Call>),
     /// A connection whose room is owned here, or spread to here.
     Adopt(Box<Arrival>),
     /// There is another configuration in [`crate::wiring::Shared`].

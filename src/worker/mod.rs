@@ -7,8 +7,9 @@
 //! the chains of batches, and the room directory at joins.
 
 pub mod calls;
-mod drain;
+pub(crate) mod drain;
 mod fanout;
+pub mod handover;
 mod input;
 mod lenience;
 mod membership;
@@ -138,7 +139,7 @@ pub struct Worker {
     now: Now,
     events: Vec<Ready>,
     /// Listeners with connections to accept.
-    accepting: Vec<u8>,
+    accepting: Vec<u16>,
     /// Sessions with more input than their turn took.
     ready: Vec<slab::SessionRef>,
     /// Sessions with an outbox to flush.
@@ -165,15 +166,19 @@ pub struct Worker {
     room_sweep: Option<room_sweep::RoomSweep>,
     second: u32,
     /// Listeners that are not watched until the next sweep: their last accept failed.
-    accept_paused: Vec<u8>,
+    accept_paused: Vec<u16>,
     /// From when on a failing listener is told of again, seconds.
     accept_told_s: u32,
     stopping: bool,
     /// Sessions are being sent away.
     drain: Option<drain::Drain>,
+    /// Sessions that were told to leave.
+    farewells: drain::Farewells,
     accept_rate: drain::AcceptRate,
     /// Counted as a worker without sessions, on the way out.
     empty: bool,
+    /// Where it is in a hand-over.
+    handing: handover::Handing,
 }
 
 /// What a worker is made from.
@@ -184,8 +189,6 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     /// Its cells.
     pub cells: Arc<Cells>,
-    /// Where its connections come in.
-    pub listeners: Vec<Listener>,
     /// Its mailbox.
     pub mailbox: Receiver<Control, Request, Bell>,
     /// The bell that others ring.
@@ -207,12 +210,9 @@ pub fn run(parts: Parts) -> io::Result<()> {
 
 impl Worker {
     fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { index, shared, cells, listeners, mailbox, bell } = parts;
+        let Parts { index, shared, cells, mailbox, bell } = parts;
         let config = shared.config.load_full();
         let poller = Poller::new()?;
-        for (number, listener) in listeners.iter().enumerate() {
-            poller.add_listener(&listener.socket, u8::try_from(number).map_err(io::Error::other)?)?;
-        }
         let fd = Arc::new(poller.add_bell()?);
         bell.hang(Arc::clone(&fd));
         let inbox = Rc::new(Inbox::default());
@@ -226,7 +226,7 @@ impl Worker {
             cells,
             poller,
             bell: fd,
-            listeners,
+            listeners: Vec::new(),
             mailbox,
             inbox,
             front,
@@ -255,8 +255,10 @@ impl Worker {
             accept_told_s: 0,
             stopping: false,
             drain: None,
+            farewells: drain::Farewells::default(),
             accept_rate: drain::AcceptRate::default(),
             empty: false,
+            handing: handover::Handing::default(),
         })
     }
 
@@ -275,7 +277,7 @@ impl Worker {
         loop {
             self.tick_clock();
             let busy = self.turn()?;
-            if self.may_end() {
+            if self.may_end() || self.is_over() {
                 return Ok(());
             }
             if busy {
@@ -291,6 +293,7 @@ impl Worker {
 
     /// One turn of all phases. Whether there is more to do at once.
     fn turn(&mut self) -> io::Result<bool> {
+        self.stir();
         let mut busy = self.take_mail();
         busy |= self.take_events()?;
         self.take_arrivals();
@@ -302,6 +305,7 @@ impl Worker {
         busy |= self.turn_room_sweep();
         self.accept();
         busy |= self.turn_departure();
+        self.stand();
         Ok(busy || !self.ready.is_empty() || !self.accepting.is_empty())
     }
 
@@ -339,6 +343,8 @@ impl Worker {
                 }
             }
             Control::Adopt(arrival) => self.adopt(*arrival),
+            Control::Call(call) => self.publish_call(*call),
+            Control::Step(step) => self.step(*step),
             Control::Reconfigure => self.reconfigure(),
             Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
         }
@@ -381,7 +387,13 @@ impl Worker {
     }
 
     fn take_arrivals(&mut self) {
+        if self.is_frozen() {
+            return;
+        }
         let (arrivals, calls) = self.inbox.take();
+        if self.shared.replaced.is_set() {
+            return self.send_late(arrivals, calls);
+        }
         for arrival in arrivals {
             self.place(arrival);
         }
@@ -390,19 +402,22 @@ impl Worker {
         }
     }
 
-    fn want_accept(&mut self, number: u8) {
+    fn want_accept(&mut self, number: u16) {
         if !self.accepting.contains(&number) {
             self.accepting.push(number);
         }
     }
 
     fn accept(&mut self) {
+        if self.is_frozen() {
+            return;
+        }
         for number in std::mem::take(&mut self.accepting) {
             self.accept_from(number);
         }
     }
 
-    fn accept_from(&mut self, number: u8) {
+    fn accept_from(&mut self, number: u16) {
         let Some(listener) = self.listeners.get(usize::from(number)) else { return };
         for _ in 0..ACCEPTS {
             match listener.socket.accept() {
@@ -430,6 +445,12 @@ impl Worker {
         self.want_accept(number);
     }
 
+    fn unwatch_listeners(&mut self) {
+        for listener in &self.listeners {
+            self.poller.remove_listener(&listener.socket);
+        }
+    }
+
     fn stop(&mut self) {
         self.stopping = true;
         self.close_listeners();
@@ -442,12 +463,16 @@ impl Worker {
 
     /// Takes what the kernel has accepted already, then closes: what waits in the queue would be reset.
     fn close_listeners(&mut self) {
-        for Listener { socket: listener, entrance } in self.listeners.drain(..) {
-            self.poller.remove_listener(&listener);
-            while let Ok((socket, peer)) = listener.accept() {
-                self.cells.connections_accepted.add(1);
-                self.front.greet(socket, peer, entrance);
-            }
+        for listener in std::mem::take(&mut self.listeners) {
+            self.poller.remove_listener(&listener.socket);
+            self.accept_rest(&listener);
+        }
+    }
+
+    fn accept_rest(&mut self, listener: &Listener) {
+        while let Ok((socket, peer)) = listener.socket.accept() {
+            self.cells.connections_accepted.add(1);
+            self.front.greet(socket, peer, listener.entrance);
         }
     }
 

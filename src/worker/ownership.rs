@@ -545,7 +545,10 @@ impl Worker {
         }
     }
 
-    fn resume_accepting(&mut self) {
+    pub(super) fn resume_accepting(&mut self) {
+        if self.is_frozen() {
+            return;
+        }
         for number in std::mem::take(&mut self.accept_paused) {
             let Some(listener) = self.listeners.get(usize::from(number)) else { continue };
             if let Err(error) = self.poller.add_listener(&listener.socket, number) {

@@ -17,7 +17,7 @@ use crate::worker::slab::SessionRef;
 /// Events taken in one turn.
 const EVENTS: usize = 256;
 /// Event data of the first listener; those of the others follow. No session's slot is so high.
-const LISTENERS: u64 = u64::MAX - 255;
+const LISTENERS: u64 = u64::MAX - u16::MAX as u64;
 /// Event data of the mailbox bell.
 const BELL: u64 = LISTENERS - 1;
 
@@ -25,7 +25,7 @@ const BELL: u64 = LISTENERS - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// Connections wait to be accepted at this listener.
-    Listener(u8),
+    Listener(u16),
     /// The mailbox has something.
     Bell,
     /// A session's socket.
@@ -61,13 +61,14 @@ impl Poller {
         Ok(Self { epoll: AsyncFd::with_interest(epoll, tokio::io::Interest::READABLE)? })
     }
 
-    /// Watches a listening socket, level-triggered: what is not accepted in one turn is in the next.
+    /// Watches a listening socket, level-triggered: what is not accepted in one turn is in the next. Several
+    /// workers may watch one: not all of them are woken then.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn add_listener(&self, socket: impl AsFd, number: u8) -> io::Result<()> {
+    pub fn add_listener(&self, socket: impl AsFd, number: u16) -> io::Result<()> {
         let data = EventData::new_u64(LISTENERS + u64::from(number));
-        Ok(epoll::add(self.epoll.get_ref(), socket, data, EventFlags::IN)?)
+        Ok(epoll::add(self.epoll.get_ref(), socket, data, EventFlags::IN | EventFlags::EXCLUSIVE)?)
     }
 
     /// Stops watching a listening socket.
@@ -116,7 +117,7 @@ impl Poller {
         };
         ready.extend(events.iter().map(|event| match event.data.u64() {
             BELL => Ready::Bell,
-            data @ LISTENERS.. => Ready::Listener((data - LISTENERS) as u8),
+            data @ LISTENERS.. => Ready::Listener((data - LISTENERS) as u16),
             data => {
                 let flags = event.flags;
                 let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);

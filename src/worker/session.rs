@@ -52,6 +52,9 @@ impl Flags {
     /// In its room's list of blocked members.
     pub const LISTED: Self = Self(1 << 13);
 
+    /// Its TLS is spoken by another process: it has been told to leave.
+    pub const BRIDGED: Self = Self(1 << 14);
+
     /// Any of these keeps a session out of passes.
     pub const NO_PASS: Self = Self(Self::BLOCKED.0 | Self::CLOSING.0 | Self::PAUSED.0 | Self::ATTACHING.0);
 

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Looks again and again until something is so; a test that waits in vain fails.
@@ -46,7 +47,9 @@ impl Drop for Scratch {
 /// A running server.
 pub(crate) struct Server {
     child: Child,
-    scratch: Scratch,
+    scratch: Arc<Scratch>,
+    /// Whose data directory it is: the first one's of those that took each other's place.
+    home: Arc<Scratch>,
     /// Where clients connect.
     #[allow(dead_code, reason = "some tests look at the admin port only")]
     pub(crate) address: SocketAddr,
@@ -77,11 +80,34 @@ impl Server {
         Self::start_in(Scratch::new(), log, &["--workers", "1"], env)
     }
 
+    /// Starts another process in the same data directory and at the same addresses, which takes this one's place.
+    #[allow(dead_code, reason = "most tests need one process")]
+    pub(crate) fn replace(&self, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let scratch = Arc::new(Scratch::new());
+        let log = std::fs::File::create(scratch.0.join("log")).expect("a file");
+        let addresses = [self.address, self.admin].map(|address| address.to_string());
+        let args = [&["--take-over"], args].concat();
+        Self::start_at(&addresses, Arc::clone(&self.home), scratch, log, &args, env)
+    }
+
     fn start_in(scratch: Scratch, log: std::fs::File, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let any = ["127.0.0.1:0", "127.0.0.1:0"].map(str::to_owned);
+        let scratch = Arc::new(scratch);
+        Self::start_at(&any, Arc::clone(&scratch), scratch, log, args, env)
+    }
+
+    fn start_at(
+        [listen, admin_listen]: &[String; 2],
+        home: Arc<Scratch>,
+        scratch: Arc<Scratch>,
+        log: std::fs::File,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_danmaku"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", listen, "--admin-listen", admin_listen])
             .arg("--data-dir")
-            .arg(scratch.0.join("data"))
+            .arg(home.0.join("data"))
             .args(args)
             .envs(env.iter().copied())
             .stdout(Stdio::piped())
@@ -91,7 +117,10 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let mut told: Vec<String> = Vec::new();
         while !told.last().is_some_and(|line| line.starts_with("admin on ")) {
-            let line = lines.next().unwrap_or_else(|| panic!("no admin port in {told:?}"));
+            let Some(line) = lines.next() else {
+                let log = std::fs::read_to_string(scratch.0.join("log")).unwrap_or_default();
+                panic!("no admin port in {told:?}: {log}");
+            };
             told.push(line.expect("a line"));
         }
         let after = |words: &str| -> Option<SocketAddr> {
@@ -100,7 +129,7 @@ impl Server {
         };
         let address = after("listening on http://").expect("a client port");
         let admin = after("admin on http://").expect("an admin port");
-        Self { child, scratch, address, tls: after("listening on https://"), admin }
+        Self { child, scratch, home, address, tls: after("listening on https://"), admin }
     }
 
     /// What it has logged so far.
@@ -150,6 +179,23 @@ impl Server {
     #[allow(dead_code, reason = "most tests look at it from outside")]
     pub(crate) fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
+    }
+
+    /// Where its files are.
+    #[allow(dead_code, reason = "most tests look at it from outside")]
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.home.0.join("data")
+    }
+
+    /// The exit code of a process that is about to end by itself.
+    #[allow(dead_code, reason = "most tests just drop their server")]
+    pub(crate) fn ends(&mut self) -> Option<i32> {
+        let mut ended = None;
+        until("the process ends", || {
+            ended = self.child.try_wait().expect("a child");
+            ended.is_some()
+        });
+        ended.and_then(|status| status.code())
     }
 
     /// The exit code, once the process has ended.

@@ -75,7 +75,7 @@ impl Loaded {
     /// Forgets the oldest epochs beyond `epochs_max`, with what is kept of them.
     pub fn keep_epochs(&mut self, epochs_max: usize) {
         let over = self.epochs.len().saturating_sub(epochs_max);
-        if let Some((_, end)) = self.epochs.drain(..over).last() {
+        if let Some((_, end)) = self.epochs.drain(..over).next_back() {
             self.tail.drain(..self.tail.partition_point(|entry| entry.seq <= end));
         }
     }
@@ -84,7 +84,7 @@ impl Loaded {
     /// hole to its end, and nothing lies beyond the last.
     pub fn is_coherent(&self) -> bool {
         let ends = || self.epochs.iter().map(|(_, end)| *end);
-        let last = ends().last().unwrap_or(0);
+        let last = ends().next_back().unwrap_or(0);
         if !ends().is_sorted_by(|a, b| a < b) || last >= SEQ_MAX || self.ids.iter().any(|id| id.seq > last) {
             return false;
         }

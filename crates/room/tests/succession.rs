@@ -45,7 +45,8 @@ fn say(owner: &mut Owner<()>, now: Now, id: &str) -> u64 {
         level: 0,
         badges: Vec::new(),
     });
-    let send = Send { id, text: "text", mode: Mode::Scroll, color: 0, size: 25, stream_ms: None, traceparent: "" };
+    let send =
+        Send { id, text: "text", mode: Mode::Scroll, color: 0, size: 25, stream_ms: None, traceparent: "" };
     match owner.publish(now, &user, &send, || ()) {
         Fate::Accepted { seq } => seq,
         other => panic!("{id}: {other:?}"),
@@ -59,7 +60,12 @@ fn told(replica: &Replica, since: &Position) -> Vec<u64> {
         Resume::Within(_) => since.seq + 1,
         Resume::Unknown => panic!("{since} is not known"),
     };
-    replica.batches().flat_map(|batch| &batch.entries).map(|entry| entry.seq).filter(|seq| *seq >= from).collect()
+    replica
+        .batches()
+        .flat_map(|batch| &batch.entries)
+        .map(|entry| entry.seq)
+        .filter(|seq| *seq >= from)
+        .collect()
 }
 
 proptest! {
@@ -133,8 +139,11 @@ fn what_no_owner_leaves_is_refused() {
     ] {
         let epochs = ends.iter().enumerate().map(|(n, end)| (epoch(n), *end)).collect();
         let ids = id.map(|seq| StoredId { key: Key::from_bits(1), payload: 1, seq, at_ms: 1 });
-        let loaded =
-            Loaded { epochs, tail: seqs.iter().copied().map(entry).collect(), ids: ids.into_iter().collect() };
+        let loaded = Loaded {
+            epochs,
+            tail: seqs.iter().copied().map(entry).collect(),
+            ids: ids.into_iter().collect(),
+        };
         assert_eq!(loaded.is_coherent(), coherent, "{ends:?} {seqs:?} {id:?}");
     }
 }

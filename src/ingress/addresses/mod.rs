@@ -80,6 +80,15 @@ impl Place {
     }
 }
 
+/// What a connection is counted by, as another process can be told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// This IPv4 address, or the /64 of this IPv6 address.
+    By(IpAddr),
+    /// The entry of all that found the table full.
+    Shared,
+}
+
 /// A connection that is counted, until this is dropped.
 #[derive(Debug)]
 #[must_use = "a connection is counted as long as this lives"]
@@ -105,6 +114,16 @@ impl Addresses {
         let now_us = self.now_us();
         let (id, beyond) = self.table().take(address, limits, now_us)?;
         Ok(Hold { addresses: Arc::clone(self), place: Place(id), beyond })
+    }
+
+    /// Counts a connection in that was counted by another process already: it is not refused for having moved.
+    pub fn recount(self: &Arc<Self>, counted: Counted, limits: &Limits) -> Hold {
+        let address = match counted {
+            Counted::By(address) => Some(address),
+            Counted::Shared => None,
+        };
+        let id = self.table().take_in(address, limits);
+        Hold { addresses: Arc::clone(self), place: Place(id), beyond: None }
     }
 
     /// The hold of a place that a session kept; `None` for nobody's.
@@ -145,6 +164,11 @@ impl Hold {
     /// Where it is counted.
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// What it is counted by.
+    pub fn counted(&self) -> Counted {
+        self.addresses.table().address(self.place.0).map_or(Counted::Shared, Counted::By)
     }
 
     /// The bound that its address is beyond, as long as it is.

@@ -1,7 +1,7 @@
 //! The table itself: plain data, with time as an argument.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Bound, Limits};
 
@@ -77,15 +77,7 @@ impl Table {
         now_us: u64,
     ) -> Result<(u32, Option<Bound>), Bound> {
         self.forget_rested(now_us);
-        let (leaf, site) = prefixes(address);
-        let id = self.find_or_add(leaf, limits);
-        if id != OVERFLOW && self.entries[id as usize].count == 0 {
-            // Counted already, so that it does not make room for its own site.
-            self.entries[id as usize].count = 1;
-            let parent = site.map_or(NOBODY, |site| self.find_or_add(site, limits));
-            let entry = &mut self.entries[id as usize];
-            (entry.count, entry.parent) = (0, parent);
-        }
+        let id = self.find_or_add_address(address, limits);
         let mut beyond = None;
         for at in self.chain(id) {
             let (count, (bound, max)) = (self.entries[at as usize].count, self.max(at, limits));
@@ -101,6 +93,26 @@ impl Table {
             self.entries[at as usize].count += 1;
         }
         Ok((id, beyond))
+    }
+
+    /// Counts a connection in whatever the bounds say; without an address among those that found the table full.
+    pub(super) fn take_in(&mut self, address: Option<IpAddr>, limits: &Limits) -> u32 {
+        let id = address.map_or(OVERFLOW, |address| self.find_or_add_address(address, limits));
+        for at in self.chain(id) {
+            self.entries[at as usize].count += 1;
+        }
+        id
+    }
+
+    /// The address of an entry, the first one of its prefix; `None` for those that found the table full.
+    pub(super) fn address(&self, id: u32) -> Option<IpAddr> {
+        match self.entries[id as usize].prefix {
+            Prefix::V4(bits) => Some(Ipv4Addr::from_bits(bits).into()),
+            Prefix::Net64(net) | Prefix::Net48(net) => {
+                Some(Ipv6Addr::from_bits(u128::from(net) << 64).into())
+            }
+            Prefix::Overflow => None,
+        }
     }
 
     /// Whether a connection that is counted in, and was one too many, no longer is.
@@ -166,6 +178,20 @@ impl Table {
             Prefix::Net48(_) => (Bound::Net48, limits.per_ipv6_48),
             Prefix::Overflow => (Bound::Overflow, limits.overflow_max),
         }
+    }
+
+    /// The entry that counts an address, within that of its site.
+    fn find_or_add_address(&mut self, address: IpAddr, limits: &Limits) -> u32 {
+        let (leaf, site) = prefixes(address);
+        let id = self.find_or_add(leaf, limits);
+        if id != OVERFLOW && self.entries[id as usize].count == 0 {
+            // Counted already, so that it does not make room for its own site.
+            self.entries[id as usize].count = 1;
+            let parent = site.map_or(NOBODY, |site| self.find_or_add(site, limits));
+            let entry = &mut self.entries[id as usize];
+            (entry.count, entry.parent) = (0, parent);
+        }
+        id
     }
 
     /// The entry of a prefix; the overflow where the table is full of others with connections.

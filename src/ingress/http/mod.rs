@@ -111,6 +111,7 @@ impl Stream {
             snapshot,
             author,
             hold,
+            bridged: None,
             moved: None,
         }
     }
@@ -180,7 +181,9 @@ impl Future for Asked<'_> {
             Answering::Taken => return Poll::Pending,
         };
         readable_by(self.page.as_ref(), &mut response);
-        let leaving = self.front.shared.departure() >= Departure::Draining;
+        // Once another process serves, the next request is for that one.
+        let shared = &self.front.shared;
+        let leaving = shared.departure() >= Departure::Draining || shared.replaced.is_set();
         if self.patience.exhausted() {
             self.front.cells.met(Limit::Requests);
         }

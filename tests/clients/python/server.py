@@ -29,24 +29,35 @@ class Server:
         self.admin_port = None
 
     def __enter__(self):
+        self._start()
+        return self
+
+    def take_over(self):
+        """Puts another process in the place of the running one, and waits until that one has ended."""
+        old, self.port, self.admin_port = self.process, None, None
+        self._start("--take-over")
+        if old.wait(STOP_SECONDS_MAX):
+            raise RuntimeError(f"the old server ended with {old.returncode}")
+
+    def _start(self, *more):
         # A file and not a pipe: nobody reads while the tests run, and a full pipe would stop the server.
         self.complaints = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.complaints, text=True
+            [*self.command, *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.complaints, text=True
         )
         self.lines = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
         try:
             self._await_listeners()
         except BaseException:
             self.__exit__()
             raise
-        return self
 
-    def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
+    @staticmethod
+    def _read(process, lines):
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
 
     def _await_listeners(self):
         deadline = time.monotonic() + START_SECONDS_MAX

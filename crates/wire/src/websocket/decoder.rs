@@ -200,10 +200,10 @@ impl Decoder {
     ///
     /// # Errors
     /// When what was begun is over the limits here, or was never a decoder's.
-    pub fn resume(carried: Carried, inflater: &mut Inflater, limits: &Limits) -> Result<Self, Violation> {
+    pub fn resume(carried: Carried, limits: &Limits) -> Result<Self, Violation> {
         let Carried { deflate, mut incomplete, stash } = carried;
         let mut decoder = Self::new(deflate);
-        if decoder.next(&mut Input::new(&mut incomplete), inflater, limits)?.is_some() {
+        if decoder.advance(&mut Input::new(&mut incomplete), limits)?.is_some() {
             return Err(Violation::NothingToContinue);
         }
         if !decoder.stash(&stash, limits) {

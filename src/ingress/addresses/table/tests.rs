@@ -188,3 +188,26 @@ fn the_table_counts_as_a_plain_model_does() {
         assert_eq!((table.len(), table.overflowing()), (0, 0), "seed {seed}");
     }
 }
+
+/// `Table::take_in`, `Table::address`: who was counted at another process is counted here by the same prefix, whatever
+/// the bounds say, and out again like everybody else.
+#[test]
+fn who_was_counted_elsewhere_is_counted_by_the_same_prefix() {
+    for (text, told) in [("192.0.2.7", Some("192.0.2.7")), ("2001:db8:1:2:3:4:5:6", Some("2001:db8:1:2::"))] {
+        let (mut there, mut here) = (Table::default(), Table::default());
+        let (id, _) = there.take(ip(text), &LIMITS, 1).expect("the first");
+        let address = there.address(id);
+        assert_eq!(address, told.map(ip), "{text}");
+        let ids: Vec<u32> = (0..50).map(|_| here.take_in(address, &LIMITS)).collect();
+        assert!(here.take(ip(text), &LIMITS, 1).is_err(), "{text}: fifty are counted");
+        for id in ids {
+            here.release(id, 1);
+        }
+        assert_eq!(here.len(), 0, "{text}");
+    }
+    let mut here = Table::default();
+    let id = here.take_in(None, &LIMITS);
+    assert_eq!((here.address(id), here.overflowing()), (None, 1));
+    here.release(id, 1);
+    assert_eq!(here.overflowing(), 0);
+}

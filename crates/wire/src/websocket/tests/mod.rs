@@ -144,7 +144,7 @@ impl Connection {
     /// Goes on with another decoder, which knows of this one only what it carries over.
     fn carry_over(&mut self) {
         if let Some(carried) = self.decoder.carry() {
-            let resumed = Decoder::resume(carried, &mut self.inflater, &self.limits);
+            let resumed = Decoder::resume(carried, &self.limits);
             self.decoder = resumed.expect("what one decoder took, another takes");
         }
     }
