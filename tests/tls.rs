@@ -1,5 +1,7 @@
 //! `wss` and `https` as a client of another make speaks them.
 
+#[path = "support/dying_taker.rs"]
+mod dying_taker;
 mod support;
 
 use std::io::{Read, Write};
@@ -7,6 +9,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use dying_taker::{STEPS, ask_and_die};
 use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -371,4 +374,52 @@ fn everything_of_the_plain_port_is_served() {
     );
     foreign.write_all(request.as_bytes()).expect("sent");
     read_until(&mut foreign, "HTTP/1.1 403 ", 1);
+}
+
+/// A take-over: the process that has the keys carries a TLS session on while another one serves it, until it was told to
+/// leave and has left or is closed; one that dies before it serves changes nothing; one in its handshake
+/// becomes a session of the new process the same way.
+#[test]
+fn a_session_is_carried_until_it_has_been_told_to_leave() {
+    let mut secured = Secured::start("[drain]\nwindow = \"4s\"\n", &["--workers", "2"]);
+    let (mut session, mut late) = (secured.connect(), secured.connect());
+    session.write_all(&upgrade("r1")).expect("sent");
+    read_until(&mut session, "\"joined\"", 1);
+    until("the session is there", || secured.server.metric("danmaku_connections") == 1);
+    ask_and_die(&secured.server.data_dir(), STEPS);
+    until("it is called off", || secured.server.metric("danmaku_handovers_called_off_total") == 1);
+    session.write_all(&send(0, "as if nothing had been")).expect("sent");
+    read_until(&mut session, "\"ack\"", 1);
+    let config = secured.files.0.join("live.toml").display().to_string();
+    let new = secured.server.replace(&["--workers", "1", "--config", &config], &[]);
+    assert_eq!(new.tls, secured.server.tls, "the socket is the same");
+
+    session.write_all(&send(1, "over the bridge")).expect("sent");
+    let mut told = read_until(&mut session, "\"ack\"", 1);
+    late.write_all(&upgrade("r1")).expect("sent");
+    let mut late_told = read_until(&mut late, "\"joined\"", 1);
+    assert_eq!(new.metric("danmaku_connections"), 2);
+    late.write_all(&send(2, "so does this")).expect("sent");
+    late_told += &read_until(&mut late, "\"ack\"", 1);
+    if !told.contains("so does this") {
+        told += &read_until(&mut session, "so does this", 1);
+    }
+    for (mut stream, mut told) in [(session, told), (late, late_told)] {
+        let mut rest = Vec::new();
+        // An end without close_notify would be an error.
+        stream.read_to_end(&mut rest).expect("a whole stream");
+        told += &String::from_utf8_lossy(&rest);
+        assert!(told.contains("\"reconnect\":{\"afterMs\":"), "{told}");
+        assert!(
+            rest.windows(4).any(|end| matches!(end, [0x88, _, 0x03, 0xf4])),
+            "closed with 1012: {rest:?}"
+        );
+    }
+    assert_eq!(secured.server.ends(), Some(0), "{}", secured.server.log());
+    assert_eq!(new.metric("danmaku_connections"), 0);
+    // Who comes back finds TLS where it was.
+    let again = Secured { server: new, files: Scratch::new(), identity: secured.identity };
+    let mut stream = again.connect();
+    stream.write_all(&upgrade("r1")).expect("sent");
+    read_until(&mut stream, "so does this", 1);
 }
