@@ -176,6 +176,16 @@ def tls_suite(kitchen, server):
     return [*python_suite("test_tls.py")(kitchen, server), *programs]
 
 
+def scenario_suite(file):
+    """A story of tests/scenarios, in its short form."""
+
+    def suite(kitchen, server):
+        script = ROOT / "tests" / "scenarios" / file
+        return [kitchen.need("python"), str(script), "--quick", "--server", server, "--nginx", kitchen.need("nginx")]
+
+    return suite
+
+
 def node_suite(file):
     return lambda kitchen, server: [kitchen.need("node"), str(NODE / file), "--server", server]
 
@@ -195,6 +205,8 @@ SUITES = {
     "docs": python_suite("test_docs.py"),
     "docs-js": node_suite("test_docs.mjs"),
     "python-crowd": python_suite("test_crowd.py"),
+    "python-handover": python_suite("test_handover.py"),
+    "deploy-in-mid-stream": scenario_suite("deploy_in_mid_stream.py"),
     "node": node_suite("test_native.mjs"),
     "browser": browser_suite("test_browser.mjs"),
     "page": browser_suite("page_test.mjs"),
