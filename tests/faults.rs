@@ -33,14 +33,18 @@ fn worker_ticks(server: &Server) -> u64 {
     fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
 }
 
-/// Leaves a process the descriptors that it has: the next would be the lowest number that is free.
+/// Leaves a process the descriptors that it has: no number is free below that of its newest connection. (Numbers that
+/// nobody sees are not free: a thread that waits in accept(2) has its own set aside.)
 fn limit_descriptors(server: &Server) {
     let path = format!("/proc/{}/fd", server.pid().as_raw_nonzero());
-    let names =
-        std::fs::read_dir(path).expect("the process is there").map(|fd| fd.expect("listed").file_name());
-    let taken: Vec<u64> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
-    let current = (0..).find(|number| !taken.contains(number)).expect("some number is free");
-    let limit = Rlimit { current: Some(current), ..getrlimit(Resource::Nofile) };
+    let numbers = std::fs::read_dir(path).expect("the process is there").filter_map(|fd| {
+        let fd = fd.expect("listed");
+        let socket =
+            std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        socket.then(|| fd.file_name().to_str()?.parse::<u64>().ok()).flatten()
+    });
+    let newest = numbers.max().expect("it has connections");
+    let limit = Rlimit { current: Some(newest + 1), ..getrlimit(Resource::Nofile) };
     prlimit(Some(server.pid()), Resource::Nofile, limit).expect("one's own children can be limited");
 }
 
