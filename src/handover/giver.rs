@@ -126,8 +126,8 @@ impl Giver {
                 Err(why) => {
                     // Its number may stand there already.
                     let _ = self.lock.sign();
-                    self.cells.handovers_called_off.add(1);
                     tracing::warn!(%why, "the hand-over is called off; this process goes on");
+                    self.cells.handovers_called_off.add(1);
                     // It may be gone, which is then the reason.
                     let _ = channel.send(&Message::CalledOff(why.to_string()), Instant::now() + FAREWELL);
                 }

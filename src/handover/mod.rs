@@ -7,8 +7,10 @@
 //!
 //! ```text
 //! taker                                   giver (serves)
-//!   magic, version; ask  ───────────────▶
-//!                        ◀───────────────  magic, version; sockets (or: refused, why)
+//!   magic, version       ───────────────▶
+//!                        ◀───────────────  magic, version
+//!   ask                  ───────────────▶
+//!                        ◀───────────────  sockets (or: called off, why)
 //!   builds workers, binds what is missing
 //!   begin                ───────────────▶  freezes: reads nothing more, finishes what it has read
 //!                        ◀───────────────  rooms, sessions …, all

@@ -82,8 +82,9 @@ impl Taker {
         channel.peer().map_err(unreachable)?;
         let until = Instant::now() + PATIENCE;
         channel.greet(until)?;
-        channel.send(&Message::Ask { build: build() }, until)?;
+        // Before anything else is said: one that speaks another language hangs up, and what it speaks is the reason.
         channel.greeted(until)?;
+        channel.send(&Message::Ask { build: build() }, until)?;
         Ok(Self { channel, dir: dir.to_owned() })
     }
 
