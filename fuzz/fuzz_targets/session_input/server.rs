@@ -63,6 +63,7 @@ pub(crate) fn connect(opening: Opening) -> UnixStream {
         snapshot: false,
         author: None,
         hold: None,
+        bridged: None,
         moved: None,
     };
     let post = &SERVER.get_or_init(start).post[worker % WORKERS];
@@ -117,13 +118,14 @@ fn start() -> Arc<Shared> {
         store: Arc::new(store),
         started: Instant::now(),
         departure: AtomicU8::new(Departure::None as u8),
+        replaced: Default::default(),
         inhabited: AtomicUsize::new(WORKERS),
         incarnation: 1,
         epochs: AtomicU64::new(0),
     });
     for (index, (mailbox, bell)) in mailboxes.into_iter().zip(bells).enumerate() {
         let (shared, cells) = (Arc::clone(&shared), Arc::<Cells>::default());
-        let parts = Parts { index: index as u16, shared, cells, listeners: Vec::new(), mailbox, bell };
+        let parts = Parts { index: index as u16, shared, cells, mailbox, bell };
         // Inputs find no end to it: half a server is no server.
         std::thread::spawn(move || worker::run(parts).expect("a worker runs"));
     }
