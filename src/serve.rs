@@ -184,7 +184,7 @@ impl Unopened {
         for (room, left) in rooms {
             self.shared.store.take_over(room, left);
         }
-        let owner = |room: &RoomId| usize::from(*self.shared.ring.owner(room.as_str().as_bytes()));
+        let owner = |room: &RoomId| usize::from(self.shared.owner(room));
         for (worker, passage) in Estate::placed(sessions, self.workers.len(), spread_members, owner) {
             let mut session = passage.arrive(&self.shared.addresses, &limits);
             session.bridged = session.bridged.map(|_| window_us);
@@ -302,18 +302,17 @@ type Waiting = (u16, u64, tokio::sync::oneshot::Receiver<Outcome>);
 
 /// Gives what came late from the process before to the worker that owns its room.
 fn admit(shared: &Shared, comer: LateComer, wait: &mpsc::SyncSender<Waiting>) {
-    let owner = |room: &RoomId| usize::from(*shared.ring.owner(room.as_str().as_bytes()));
     match comer {
         LateComer::Session(passage) => {
             let config = shared.config.load();
             let mut session = passage.arrive(&shared.addresses, &config.addresses);
             session.bridged = session.bridged.map(|_| config.drain_window_us);
-            shared.post_patiently(owner(&session.room), Control::Adopt(Box::new(session)));
+            shared.post_patiently(shared.owner(&session.room).into(), Control::Adopt(Box::new(session)));
         }
         LateComer::Comment(Forwarded { worker, call, room, user, send }) => {
             let (answer, fate) = tokio::sync::oneshot::channel();
-            let to = owner(&room);
-            shared.post_patiently(to, Control::Call(Box::new(Call { room, user, send, answer })));
+            let owner = shared.owner(&room);
+            shared.post_patiently(owner.into(), Control::Call(Box::new(Call { room, user, send, answer })));
             // Its receiver lives as long as the thread that hears of the fates, which ends with this one.
             let _ = wait.send((worker, call, fate));
         }

@@ -116,6 +116,11 @@ impl Shared {
         }
     }
 
+    /// The worker that a room belongs to.
+    pub fn owner(&self, room: &RoomId) -> u16 {
+        *self.ring.owner(room.as_str().as_bytes())
+    }
+
     /// Posts what must arrive, from a thread that may wait: a full ring empties within a turn of its worker.
     pub fn post_patiently(&self, worker: usize, control: Control) {
         let mut control = control;

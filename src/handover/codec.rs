@@ -19,16 +19,6 @@ impl Writer {
         self.0
     }
 
-    /// How many bytes so far.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// One byte.
     pub fn u8(&mut self, n: u8) {
         self.0.push(n);

@@ -42,6 +42,8 @@ const ANSWERS: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// What goes into one message, about, bytes.
 const PORTION_BYTES: usize = 1 << 20;
+/// What an id takes in a message: key, payload, number and time, bytes.
+const ID_BYTES: usize = 40;
 /// Ids of a room in one message.
 const PORTION_IDS: usize = 16_384;
 
@@ -289,7 +291,9 @@ impl Giver {
         let mut pumps: HashMap<u16, Vec<Pump>> = HashMap::new();
         for (worker, message) in given.sessions.drain(..) {
             let Message::Sessions(sessions) = message else { continue };
-            pumps.entry(worker).or_default().extend(sessions.into_iter().filter_map(Pump::of));
+            // What went is a session there: of the rest here only the pump is of use.
+            let left = sessions.into_iter().filter_map(|mut passage| passage.split_off_pump());
+            pumps.entry(worker).or_default().extend(left);
         }
         let count = pumps.values().map(|pumps| pumps.len() as u64).sum();
         let window_us = cautious_window_us(count, &self.shared.config.load());
@@ -402,16 +406,14 @@ fn room_messages(rooms: Vec<(RoomId, Loaded)>) -> Vec<Message> {
             }
         }
         for id in ids {
+            part_bytes += ID_BYTES;
             part.ids.push(id);
             if part.ids.len() >= PORTION_IDS {
-                let bytes = part_bytes + part.ids.len() * 40;
-                put(&room, std::mem::take(&mut part), bytes, &mut messages);
-                part_bytes = 0;
+                put(&room, std::mem::take(&mut part), std::mem::take(&mut part_bytes), &mut messages);
             }
         }
-        let bytes = part_bytes + part.ids.len() * 40;
         // Whatever came before, the last part is there, and with it the room, even where nothing is known of it.
-        put(&room, part, bytes, &mut messages);
+        put(&room, part, part_bytes, &mut messages);
     }
     if !portion.is_empty() {
         messages.push(Message::Rooms(portion));

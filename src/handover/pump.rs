@@ -30,12 +30,6 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// What stays of a session that went over a bridge.
-    pub fn of(mut passage: Passage) -> Option<Self> {
-        let near = passage.bridge.take()?.near;
-        Some(Self { tls: passage.session.tls?, socket: passage.session.socket, near })
-    }
-
     /// Seals and opens what passes, until one side has ended.
     pub async fn run(self) {
         let Self { socket, tls, near } = self;

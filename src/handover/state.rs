@@ -169,7 +169,7 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
     let deflate = from.flag()?;
     let room = read_room_id(from)?;
     let since = from.option(|from| Ok(Position { epoch: read_epoch(from)?, seq: read_seq(from)? }))?;
-    let tier = read_tier(from)?;
+    let tier = tier(from.u8()?).ok_or(Malformed("a tier that there is not"))?;
     let snapshot = from.flag()?;
     let author = from.option(read_author)?.map(Arc::new);
     let response = from.bytes()?.to_vec();
@@ -300,12 +300,9 @@ fn write_entry(out: &mut Writer, entry: &Entry) {
 fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Malformed> {
     let (seq, at_ms) = (read_seq(from)?, from.u64()?);
     let visibility = match from.u8()? {
-        0 => Visibility::Tier(Tier::Lite),
-        1 => Visibility::Tier(Tier::Standard),
-        2 => Visibility::Tier(Tier::Full),
         3 => Visibility::Author(read_user(from)?),
         4 => Visibility::Staff,
-        _ => return Err(Malformed("a visibility that there is not")),
+        n => Visibility::Tier(tier(n).ok_or(Malformed("a visibility that there is not"))?),
     };
     let body = match from.u8()? {
         0 => Body::Comment(Comment {
@@ -340,13 +337,8 @@ pub(super) fn read_mode(from: &mut Reader<'_>) -> Result<Mode, Malformed> {
     }
 }
 
-fn read_tier(from: &mut Reader<'_>) -> Result<Tier, Malformed> {
-    match from.u8()? {
-        0 => Ok(Tier::Lite),
-        1 => Ok(Tier::Standard),
-        2 => Ok(Tier::Full),
-        _ => Err(Malformed("a tier that there is not")),
-    }
+fn tier(n: u8) -> Option<Tier> {
+    [Tier::Lite, Tier::Standard, Tier::Full].into_iter().find(|tier| *tier as u8 == n)
 }
 
 pub(super) fn read_seq(from: &mut Reader<'_>) -> Result<u64, Malformed> {

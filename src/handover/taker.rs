@@ -157,11 +157,6 @@ impl Taker {
         Lock::given(lock).map_err(|error| ChannelError::Io(error).into())
     }
 
-    /// Tells the other process that nothing comes of it.
-    pub fn call_off(mut self, why: &str) {
-        let _ = self.say(&Message::CalledOff(why.to_owned()));
-    }
-
     fn say(&mut self, message: &Message) -> Result<(), TakeOverError> {
         Ok(self.channel.send(message, Instant::now() + PATIENCE)?)
     }

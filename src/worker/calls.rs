@@ -53,7 +53,7 @@ impl Worker {
         let Call { room, user, send, answer } = call;
         let number = self.calls.wait(answer);
         let reply = ReplyTo { worker: self.index, publisher: Publisher::Call(number) };
-        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let owner = self.shared.owner(&room);
         let bytes = 256 + send.as_send().text.len();
         let publish = Publish { room, reply, user, send };
         if owner == self.index {

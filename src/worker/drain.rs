@@ -112,7 +112,6 @@ impl Worker {
                 self.send_away(slot);
             }
         }
-        self.end_overdue();
         self.note_empty();
         self.drain.as_ref().is_some_and(|drain| drain.next < self.slab.slots())
     }

@@ -233,11 +233,11 @@ impl Worker {
         let local = self.rooms.get(room);
         let given = local.view.replica().map(|replica| replica.given(cursor));
         let waiting = local.view.waiting.iter_mut().find(|waiting| waiting.session == session);
-        let (since, joins) = waiting.map_or((given, false), |waiting| (waiting.since.take(), waiting.asked));
+        let (since, asked) = waiting.map_or((given, false), |waiting| (waiting.since.take(), waiting.asked));
         let id = local.id.clone();
         let input = self.slab.cold(slot).decoder.carry().unwrap_or_default();
-        let joins = joins || since.is_none();
-        self.pack(slot, id, since, joins, input)
+        let asked = asked || since.is_none();
+        self.pack(slot, id, since, asked, input)
     }
 
     /// Looks at every session anew: edges that came while nothing was read are gone.
@@ -257,9 +257,7 @@ impl Worker {
     }
 
     /// Sends what came in here to the process that has the rooms now.
-    pub(super) fn send_late(&mut self, arrivals: Vec<Arrival>, calls: Vec<Call>) {
-        let Handing::Replaced { late, .. } = &self.handing else { return };
-        let late = late.clone();
+    pub(super) fn send_late(&mut self, late: &SyncSender<Late>, arrivals: Vec<Arrival>, calls: Vec<Call>) {
         for arrival in arrivals {
             let mut passage = Passage::of(arrival);
             if let Err(error) = passage.build_bridge() {

@@ -36,7 +36,7 @@ impl Worker {
     /// Decides who serves a connection: while its room is small, the room's owner, so that a comment
     /// touches one thread; else this worker.
     pub(super) fn place(&mut self, arrival: Arrival) {
-        let owner = *self.shared.ring.owner(arrival.room.as_str().as_bytes());
+        let owner = self.shared.owner(&arrival.room);
         let small = self.shared.members(&arrival.room) < self.config.spread_members;
         if owner == self.index || !small || self.leaving() {
             return self.adopt(arrival);
@@ -158,7 +158,7 @@ impl Worker {
     /// The `join` command: to another room, or to the present one from where the client left off. Whether
     /// the session has to change its worker for it, which the reader of its input then does.
     pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) -> Option<Move> {
-        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let owner = self.shared.owner(&room);
         let small = self.shared.members(&room) < self.config.spread_members;
         let movable = self.slab.cold(slot).unanswered == 0 && !self.slab.hot(slot).flags.any(Flags::BRIDGED);
         if owner != self.index && small && movable && !self.leaving() {
@@ -299,7 +299,7 @@ impl Worker {
             dirty: Arc::clone(&local.view.link_dirty),
         };
         let room = local.id.clone();
-        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let owner = self.shared.owner(&room);
         if owner == me {
             return self.attach_link(&room, link);
         }

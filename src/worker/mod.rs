@@ -391,8 +391,9 @@ impl Worker {
             return;
         }
         let (arrivals, calls) = self.inbox.take();
-        if self.shared.replaced.is_set() {
-            return self.send_late(arrivals, calls);
+        if let handover::Handing::Replaced { late, .. } = &self.handing {
+            let late = late.clone();
+            return self.send_late(&late, arrivals, calls);
         }
         for arrival in arrivals {
             self.place(arrival);

@@ -50,7 +50,7 @@ impl Worker {
             }
             return;
         }
-        let owner = *self.shared.ring.owner(local.id.as_str().as_bytes());
+        let owner = self.shared.owner(&local.id);
         let publish = Publish { room: local.id.clone(), reply, user, send: send.into() };
         let request = Request::Publish(Box::new(publish));
         if owner == self.index
@@ -631,7 +631,7 @@ impl Worker {
         }
         let tick_us = local.view.law.tick_us() as u32;
         let room = local.id.clone();
-        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let owner = self.shared.owner(&room);
         // Only news: a lost report is made good by the next.
         let tick = Control::Tick { room, worker: self.index, tick_us };
         let _ = self.post(owner).control(tick, 64, self.now.us);
@@ -647,7 +647,7 @@ impl Worker {
         local.view.snapshot = None;
         let (room, generation) = (local.id.clone(), local.view.generation);
         self.dirty.retain(|r| *r != index);
-        let owner = *self.shared.ring.owner(room.as_str().as_bytes());
+        let owner = self.shared.owner(&room);
         if owner == me {
             self.detach_link(&room, me, generation);
         } else {
