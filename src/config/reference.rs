@@ -178,4 +178,31 @@ mod tests {
         let raw: Raw = toml::from_str(&examples).expect("the examples are settings");
         assert_eq!((raw.rooms.len(), raw.auth.keys.len(), raw.server.workers), (1, 1, Some(4)));
     }
+
+    /// Every setting that a sentence anywhere in the source names as `table.name` is one.
+    #[test]
+    fn every_setting_that_the_source_names_is_one() {
+        let keys = Raw::default().keys();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut named = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("listed").path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).expect("text");
+                for word in text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
+                    let Some((table, name)) = word.split_once('.') else { continue };
+                    if keys.iter().any(|key| key.table == table) && !name.contains(['(', ' ']) {
+                        let known = keys.iter().any(|key| (key.table, key.name) == (table, name));
+                        assert!(known, "{}: there is no setting `{word}`", path.display());
+                        named += 1;
+                    }
+                }
+            }
+        }
+        assert!(named > 20, "only {named} settings were found");
+    }
 }

@@ -37,8 +37,8 @@ impl Sockets {
         if config.tls_listen.is_none() && client.iter().any(|socket| socket.entrance.tls) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a socket named `tls` was passed in LISTEN_FDS, and TLS is not configured: set `server.tls_listen`, \
-                 `tls.certificate` and `tls.key`",
+                "a socket named `tls` was passed in LISTEN_FDS, and TLS is not configured: set `tls.listen`, `tls.cert` \
+                 and `tls.key`",
             ));
         }
         let (secure, plain): (Vec<_>, Vec<_>) = client.into_iter().partition(|socket| socket.entrance.tls);
