@@ -32,12 +32,7 @@ fuzz_target!(|data: &[u8]| {
         tail_max: draw.size(0, 29),
         run_bytes_max: draw.size(200, 4_000),
     });
-    for _ in 0..OPERATIONS_MAX {
-        if draw.is_empty() {
-            break;
-        }
-        world.apply(op(&mut draw));
-    }
+    draw.operations(OPERATIONS_MAX, |draw| world.apply(op(draw)));
     world.come_to_rest();
 });
 

@@ -23,10 +23,7 @@ fuzz_target!(|data: &[u8]| {
     let mut bounds =
         || RingBounds { bytes_max: 700 * draw.size(1, 8), age_max_us: AGE_MAX_US << (4 * (draw.byte() % 2)) };
     let mut world = World::new(bounds(), bounds());
-    for _ in 0..OPERATIONS_MAX {
-        if draw.is_empty() {
-            break;
-        }
+    draw.operations(OPERATIONS_MAX, |draw| {
         let (operation, link) = (draw.byte(), usize::from(draw.byte()));
         match operation % 16 {
             0..=3 => world.append(draw.size(1, 3)),
@@ -41,6 +38,6 @@ fuzz_target!(|data: &[u8]| {
             _ => world.restart(draw.coin()),
         }
         world.check(link);
-    }
+    });
     world.come_down();
 });

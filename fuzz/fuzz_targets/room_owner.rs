@@ -26,12 +26,7 @@ fuzz_target!(|data: &[u8]| {
         _ => Durability::Memory,
     };
     let mut world = World::new(durability);
-    for _ in 0..OPERATIONS_MAX {
-        if draw.is_empty() {
-            break;
-        }
-        world.apply(op(&mut draw));
-    }
+    draw.operations(OPERATIONS_MAX, |draw| world.apply(op(draw)));
     world.come_to_rest();
 });
 

@@ -17,6 +17,16 @@ impl<'a> Draw<'a> {
         self.0.is_empty()
     }
 
+    /// Has operations drawn until nothing is left, so many at most.
+    pub fn operations(&mut self, most: usize, mut operate: impl FnMut(&mut Self)) {
+        for _ in 0..most {
+            if self.is_empty() {
+                return;
+            }
+            operate(self);
+        }
+    }
+
     /// A byte.
     pub fn byte(&mut self) -> u8 {
         self.0.arbitrary().unwrap_or(0)

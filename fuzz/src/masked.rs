@@ -1,5 +1,6 @@
 //! Frames as a client writes them (RFC 6455 §5.2).
 
+use danmaku_wire::websocket::frame::client_header;
 use danmaku_wire::websocket::mask;
 
 /// The last frame of a message.
@@ -19,19 +20,7 @@ pub const PONG: u8 = 10;
 
 /// Appends a masked frame that begins with the byte `first`, its length in the shortest form.
 pub fn write_frame(out: &mut Vec<u8>, first: u8, key: [u8; 4], payload: &[u8]) {
-    out.push(first);
-    match payload.len() {
-        bytes @ 0..=125 => out.push(0x80 | bytes as u8),
-        bytes @ 126..=0xffff => {
-            out.push(0x80 | 126);
-            out.extend_from_slice(&(bytes as u16).to_be_bytes());
-        }
-        bytes => {
-            out.push(0x80 | 127);
-            out.extend_from_slice(&(bytes as u64).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(&key);
+    client_header(out, first, payload.len(), key);
     let from = out.len();
     out.extend_from_slice(payload);
     mask::apply(&mut out[from..], key, 0);

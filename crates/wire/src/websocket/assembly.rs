@@ -5,8 +5,8 @@
 //! frames go past it.
 
 use super::decoder::{Input, Kind, Limits};
-use super::frame::{FIN, Opcode, RSV1};
-use super::header::{self, CLIENT_HEADER_BYTES_MAX, Context, Header, Progress};
+use super::frame::{self, FIN, Opcode, RSV1};
+use super::header::{CLIENT_HEADER_BYTES_MAX, Context, Header, Progress};
 use super::mask;
 use super::violation::Violation;
 
@@ -174,7 +174,7 @@ impl Assembly {
                     0 => message.kind.opcode as u8 | if message.kind.compressed { RSV1 } else { 0 },
                     _ => Opcode::Continuation as u8,
                 };
-                header::write_client(out, first, part.len(), [0; 4]);
+                frame::client_header(out, first, part.len(), [0; 4]);
                 out.extend_from_slice(part);
             }
             if let Some(frame) = data {
@@ -231,7 +231,7 @@ impl Frame {
     fn replay(&self, received: &[u8], out: &mut Vec<u8>) {
         let Header { opcode, fin, compressed, key, payload_bytes, .. } = self.header;
         let first = opcode as u8 | if fin { FIN } else { 0 } | if compressed { RSV1 } else { 0 };
-        header::write_client(out, first, payload_bytes, key);
+        frame::client_header(out, first, payload_bytes, key);
         let from = out.len();
         out.extend_from_slice(received);
         mask::apply(&mut out[from..], key, 0);

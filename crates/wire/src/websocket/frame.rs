@@ -1,4 +1,5 @@
-//! Frames that the server sends (RFC 6455 §5.2): never masked, never fragmented.
+//! Frames that the server sends (RFC 6455 §5.2): never masked, never fragmented. And the header of a client's frame,
+//! for whoever speaks as one.
 //!
 //! In come payloads, out go bytes appended to the caller's buffer. The same bytes suit every
 //! connection, so that a batch is framed once and shared; nothing here knows a connection.
@@ -14,6 +15,8 @@ pub const CONTROL_PAYLOAD_BYTES_MAX: usize = 125;
 pub(super) const FIN: u8 = 0x80;
 /// The message is deflated (RFC 7692 §6).
 pub(super) const RSV1: u8 = 0x40;
+/// The payload is masked, as every client's is; in the byte of the length.
+pub(super) const MASKED: u8 = 0x80;
 
 /// What a frame is (RFC 6455 §5.2); the reserved values have no variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,14 +62,27 @@ impl Opcode {
 /// peer with whom that was agreed.
 pub fn header(out: &mut Vec<u8>, opcode: Opcode, rsv1: bool, payload_bytes: usize) {
     out.push(FIN | if rsv1 { RSV1 } else { 0 } | opcode as u8);
+    length(out, 0, payload_bytes);
+}
+
+/// Appends the header of a client's frame: `first` is its first byte, and `payload_bytes` of payload, masked with
+/// `key`, must follow it.
+pub fn client_header(out: &mut Vec<u8>, first: u8, payload_bytes: usize, key: [u8; 4]) {
+    out.push(first);
+    length(out, MASKED, payload_bytes);
+    out.extend_from_slice(&key);
+}
+
+/// The length in its shortest form, in one byte with the bit that tells of a mask.
+fn length(out: &mut Vec<u8>, masked: u8, payload_bytes: usize) {
     match payload_bytes {
-        0..=125 => out.push(payload_bytes as u8),
+        0..=125 => out.push(masked | payload_bytes as u8),
         126..=0xffff => {
-            out.push(126);
+            out.push(masked | 126);
             out.extend_from_slice(&(payload_bytes as u16).to_be_bytes());
         }
         _ => {
-            out.push(127);
+            out.push(masked | 127);
             out.extend_from_slice(&(payload_bytes as u64).to_be_bytes());
         }
     }

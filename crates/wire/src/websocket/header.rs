@@ -5,14 +5,13 @@
 //! verdict on an input does not depend on how it was cut. It keeps nothing and reads no payload.
 
 use super::decoder::Limits;
-use super::frame::{CONTROL_PAYLOAD_BYTES_MAX, FIN, Opcode, RSV1};
+use super::frame::{CONTROL_PAYLOAD_BYTES_MAX, FIN, MASKED, Opcode, RSV1};
 use super::violation::Violation;
 
 /// The longest header of a client's frame: two bytes, a 64-bit length and the mask's key.
 pub(super) const CLIENT_HEADER_BYTES_MAX: usize = 14;
 
 const RSV2_RSV3: u8 = 0x30;
-const MASKED: u8 = 0x80;
 
 /// A header that stands on its own, all limits checked.
 #[derive(Debug, Clone, Copy)]
@@ -106,23 +105,6 @@ impl Context<'_> {
         }
         Ok(bytes)
     }
-}
-
-/// Writes the header of a client's frame, in its shortest form.
-pub(super) fn write_client(out: &mut Vec<u8>, first: u8, payload_bytes: usize, key: [u8; 4]) {
-    out.push(first);
-    match payload_bytes {
-        0..=125 => out.push(MASKED | payload_bytes as u8),
-        126..=0xffff => {
-            out.push(MASKED | 126);
-            out.extend_from_slice(&(payload_bytes as u16).to_be_bytes());
-        }
-        _ => {
-            out.push(MASKED | 127);
-            out.extend_from_slice(&(payload_bytes as u64).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(&key);
 }
 
 /// The payload's length and where the mask's key begins.

@@ -11,6 +11,7 @@ mod sending;
 
 use super::decoder::{Decoder, Event, Input, Limits};
 use super::deflate::Inflater;
+use super::frame::client_header;
 use super::mask;
 use super::violation::Violation;
 
@@ -64,20 +65,9 @@ type Outcome = (Vec<Seen>, Option<Violation>);
 
 /// A masked client frame with the shortest length; `first` is its first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = vec![first];
-    match payload.len() {
-        bytes @ 0..=125 => out.push(0x80 | bytes as u8),
-        bytes @ 126..=0xffff => {
-            out.push(0x80 | 126);
-            out.extend_from_slice(&(bytes as u16).to_be_bytes());
-        }
-        bytes => {
-            out.push(0x80 | 127);
-            out.extend_from_slice(&(bytes as u64).to_be_bytes());
-        }
-    }
     let key = [0x37, 0xfa, 0x21, first ^ payload.len() as u8];
-    out.extend_from_slice(&key);
+    let mut out = Vec::new();
+    client_header(&mut out, first, payload.len(), key);
     let from = out.len();
     out.extend_from_slice(payload);
     mask::apply(&mut out[from..], key, 0);
