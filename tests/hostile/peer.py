@@ -10,6 +10,8 @@ import struct
 import time
 import zlib
 
+import raw_http
+
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 LINGER_RESET = struct.pack("ii", 1, 0)
 HANDSHAKE_SECONDS_MAX = 20
@@ -24,21 +26,9 @@ class Ended(Exception):
     """The server ended the connection before it said what was waited for."""
 
 
-def frame(opcode, payload=b"", *, fin=True, masked=True, reserved=0, announced=None):
-    """One frame (RFC 6455 section 5.2); `announced` lies about the length, in 64 bits."""
-    first = (0x80 if fin else 0) | reserved | opcode
-    mark = 0x80 if masked else 0
-    length = len(payload)
-    if announced is not None:
-        header = struct.pack("!BBQ", first, mark | 127, announced)
-    elif length < 126:
-        header = struct.pack("!BB", first, mark | length)
-    elif length < 1 << 16:
-        header = struct.pack("!BBH", first, mark | 126, length)
-    else:
-        header = struct.pack("!BBQ", first, mark | 127, length)
-    # A key of zeros is a key: the payload stays as it is, and masking costs the attacker nothing.
-    return header + (b"\0\0\0\0" if masked else b"") + payload
+def frame(opcode, payload=b"", **more):
+    """One frame, for which masking costs the attacker nothing."""
+    return raw_http.frame(opcode, payload, key=raw_http.NO_KEY, **more)
 
 
 def command(text):
@@ -54,17 +44,13 @@ def deflated(payload):
 
 def request(method, target, host, **headers):
     """The bytes of a request head; underscores in header names stand for hyphens."""
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+    return raw_http.request(method, target, Host=host, **headers)
 
 
 def upgrade(room, host, deflate=False, query="&snapshot=none"):
     """The bytes of a WebSocket handshake (RFC 6455 section 4.1)."""
     offer = {"Sec_WebSocket_Extensions": "permessage-deflate"} if deflate else {}
-    target = f"/ws?room={room}{query}"
-    fixed = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13"}
-    return request("GET", target, host, **fixed, Sec_WebSocket_Key=KEY, **offer)
+    return raw_http.upgrade(f"/ws?room={room}{query}", Host=host, Sec_WebSocket_Key=KEY, **offer)
 
 
 class Peer:

@@ -17,7 +17,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent / "hostile"))
+sys.path[:0] = [str(HERE.parent / "hostile"), str(HERE.parent / "clients" / "python")]
 
 from peer import command  # noqa: E402
 from swarm import JOINED, Swarm, p99, raise_descriptor_limit  # noqa: E402

@@ -19,7 +19,6 @@ import resource
 import shutil
 import sys
 import time
-import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -105,20 +104,12 @@ async def be_away(phones, address, at):
     await join_all(phones, address)
 
 
-def pause_of(server):
-    """What the server says of the pause that its coming made, seconds."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.admin_port}/metrics", timeout=10) as answer:
-        for line in answer.read().decode().splitlines():
-            if line.startswith("danmaku_taken_over_pause_us_max "):
-                return float(line.split()[1]) / 1e6
-    raise AssertionError("the server does not tell how long it paused")
-
-
 async def restart(server, at, pauses):
     await asyncio.sleep(at)
     began = time.monotonic()
     await asyncio.to_thread(server.take_over)
-    pauses.append(await asyncio.to_thread(pause_of, server))
+    pause_us = await asyncio.to_thread(server.metric, "danmaku_taken_over_pause_us_max")
+    pauses.append(pause_us / 1e6)
     print(f"at {at:g} s: replaced; paused for {pauses[-1] * 1e3:.0f} ms, the old process ended {time.monotonic() - began:.1f} s after it was asked", flush=True)
 
 

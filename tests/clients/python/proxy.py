@@ -6,19 +6,14 @@ In come which of them, its path and the server; out go the address where callers
 import http.client
 import os
 import pathlib
-import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
+
+from server import end, free_port
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[3] / "deploy"
 WAIT_SECONDS_MAX = 30
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 class Proxy:
@@ -106,18 +101,6 @@ class Proxy:
         finally:
             connection.close()
 
-    def metric(self, name):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.server.admin_port}/metrics") as answer:
-            for line in answer.read().decode().splitlines():
-                if line.startswith(f"{name} "):
-                    return int(line.split()[1])
-        raise AssertionError(f"there is no metric {name}")
-
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(WAIT_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)
         self.folder.cleanup()

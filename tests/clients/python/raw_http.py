@@ -7,6 +7,8 @@ import os
 import struct
 
 WAIT_SECONDS_MAX = 30
+# A key is a key: the payload stays as it is, and masking costs the sender nothing.
+NO_KEY = b"\0\0\0\0"
 
 
 @contextlib.asynccontextmanager
@@ -49,8 +51,8 @@ async def head(reader):
     return int(first.split(" ")[1]), {name.lower(): value.strip() for name, value in fields}
 
 
-def frame(opcode, payload, *, fin=True, masked=True, reserved=0, announced=None):
-    """One frame (RFC 6455 section 5.2); `announced` lies about the length, in 64 bits."""
+def frame(opcode, payload=b"", *, fin=True, masked=True, reserved=0, announced=None, key=None):
+    """One frame (RFC 6455 section 5.2); `announced` lies about the length, in 64 bits. A key of its own unless given."""
     first = (0x80 if fin else 0) | reserved | opcode
     length = len(payload)
     mark = 0x80 if masked else 0
@@ -58,11 +60,15 @@ def frame(opcode, payload, *, fin=True, masked=True, reserved=0, announced=None)
         header = struct.pack("!BBQ", first, mark | 127, announced)
     elif length < 126:
         header = struct.pack("!BB", first, mark | length)
-    else:
+    elif length < 1 << 16:
         header = struct.pack("!BBH", first, mark | 126, length)
+    else:
+        header = struct.pack("!BBQ", first, mark | 127, length)
     if not masked:
         return header + payload
-    key = os.urandom(4)
+    if key == NO_KEY:
+        return header + key + payload
+    key = key or os.urandom(4)
     return header + key + bytes(byte ^ key[at % 4] for at, byte in enumerate(payload))
 
 

@@ -6,14 +6,32 @@ block, whatever happened inside it.
 
 import queue
 import re
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 LISTENER = re.compile(r"(listening|admin) on http://([0-9.]+):([0-9]+)")
+
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def end(process):
+    """Asks a process to end, and ends it where it does not."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Server:
@@ -71,16 +89,19 @@ class Server:
             elif found:
                 self.admin_port = int(found[3])
 
+    def metric(self, name):
+        """A whole number of /metrics."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}/metrics", timeout=STOP_SECONDS_MAX) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith(f"{name} "):
+                    return int(line.split()[1])
+        raise AssertionError(f"there is no metric {name}")
+
     def said(self):
         """What the server wrote to its standard error."""
         self.complaints.seek(0)
         return self.complaints.read().decode(errors="replace")[-2000:]
 
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)
         self.data.cleanup()

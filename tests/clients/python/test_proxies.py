@@ -46,7 +46,7 @@ async def refused(proxy, source, headers=None, query=""):
 
 async def everybody_is_gone(proxy):
     async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while proxy.metric("danmaku_connections"):
+        while proxy.server.metric("danmaku_connections"):
             await asyncio.sleep(0.05)
 
 
@@ -131,10 +131,10 @@ async def nobody_is_local_through_a_proxy(proxy):
 
 
 async def connections_to_the_server_are_kept(proxy):
-    before = proxy.metric("danmaku_connections_accepted_total")
+    before = proxy.server.metric("danmaku_connections_accepted_total")
     for _ in range(20):
         equal(proxy.get("/app.css")[0], 200, "status")
-    equal(proxy.metric("danmaku_connections_accepted_total") - before <= 2, True, "kept connections")
+    equal(proxy.server.metric("danmaku_connections_accepted_total") - before <= 2, True, "kept connections")
 
 
 def main():

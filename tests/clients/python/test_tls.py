@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 import websockets
 
 from battery import equal, run, sentence
-from server import Server
+from server import Server, free_port
 from session import JSON_SUBPROTOCOL, Session, fresh_room
 
 COMMAND_SECONDS_MAX = 60
@@ -45,8 +45,7 @@ class Secured:
              "-keyout", str(key), "-out", str(self.cert)],
             check=True, capture_output=True, timeout=COMMAND_SECONDS_MAX,
         )  # fmt: skip
-        with socket.create_server((self.host, 0)) as listener:
-            self.tls_port = listener.getsockname()[1]
+        self.tls_port = free_port()
         told = {"listen": f"{self.host}:{self.tls_port}", "cert": self.cert, "key": key, **self.settings}
         # Of this process, and so of the server that it starts.
         self.told = {f"DANMAKU__TLS__{name.upper()}": str(value) for name, value in told.items()}
