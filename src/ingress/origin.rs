@@ -107,10 +107,12 @@ fn authority(text: &str) -> Option<(String, Option<u16>)> {
         None => {
             let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
             let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'*');
-            if host.is_empty() || host.len() > 253 || !host.bytes().all(known) {
+            // One dot at the end is the root's; a name with an empty part names nothing.
+            let name = host.strip_suffix('.').unwrap_or(host);
+            if host.len() > 253 || !host.bytes().all(known) || name.split('.').any(str::is_empty) {
                 return None;
             }
-            (host.trim_end_matches('.').to_ascii_lowercase(), port)
+            (name.to_ascii_lowercase(), port)
         }
     };
     match port {
@@ -193,6 +195,12 @@ mod tests {
             ("file://", "chat.example", false),
             ("", "chat.example", false),
             ("https://", "chat.example", false),
+            ("https://.", ".", false),
+            ("https://chat.example.", "chat.example", true),
+            ("https://chat.example..", "chat.example..", false),
+            ("https://chat..example", "chat..example", false),
+            ("https://.shop.example", "chat.example", false),
+            ("https://a..shop.example", "chat.example", false),
             // Its own pages.
             ("http://chat.example", "chat.example", true),
             ("https://chat.example", "chat.example", true),
@@ -236,6 +244,12 @@ mod tests {
             "ftp://a",
             "https://a:b",
             "https://a/b",
+            "https://.",
+            "https://*..",
+            "https://*.",
+            "https://*..example",
+            "https://.a",
+            "https://a..",
         ] {
             assert_eq!(Pattern::parse(text), None, "{text}");
         }
@@ -264,6 +278,10 @@ mod tests {
             ("10.0.0.1", false),
             ("[::2]", false),
             ("", false),
+            ("localhost.", true),
+            ("localhost..", false),
+            (".localhost", false),
+            (".", false),
             ("localhost:", false),
             ("localhost:80:80", false),
         ] {
