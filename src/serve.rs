@@ -24,6 +24,7 @@ use crate::handover::forward::{Answer, Forwarded};
 use crate::handover::giver::Giver;
 use crate::handover::lock::Lock;
 use crate::handover::taker::{Estate, Late, LateComer};
+use crate::identity::identities::{self, Identities, IdentityError};
 use crate::ingress::listener::Listener;
 use crate::ingress::sockets::Sockets;
 use crate::ingress::tls::{Tls, TlsError};
@@ -58,6 +59,17 @@ pub fn workers_of(config: &Config) -> usize {
         Some(n) => usize::from(n),
         None => thread::available_parallelism().map_or(1, usize::from),
     }
+}
+
+/// Why another configuration cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A key of tokens cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
 }
 
 /// A server whose sockets are bound and whose workers run.
@@ -101,6 +113,10 @@ impl Unopened {
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
         config.set_secret(secret);
         let tls = Tls::of(&config).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
+        let wrong_key = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let identities = Arc::new(Identities::of(&config).map_err(wrong_key)?);
+        identities.begin(&config, &cells[0]).map_err(wrong_key)?;
         let (mut post, mut receivers, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let bell = Bell::default();
@@ -115,6 +131,7 @@ impl Unopened {
             bells: bells.clone(),
             directory: DashMap::new(),
             config: ArcSwap::from_pointee(config),
+            identities,
             addresses: Arc::default(),
             tls: tls.map(Arc::new),
             store,
@@ -125,7 +142,6 @@ impl Unopened {
             incarnation: random_u64()?,
             epochs: AtomicU64::new(0),
         });
-        let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let mut handles = Vec::new();
         for (index, ((mailbox, bell), cells)) in receivers.into_iter().zip(bells).zip(&cells).enumerate() {
             let parts = Parts {
@@ -171,7 +187,9 @@ impl Unopened {
 
     /// Moves in where another process was: its rooms and its sessions, which go on from where they stood.
     pub fn move_in(&self, estate: Estate) {
-        let Estate { rooms, sessions, secret, .. } = estate;
+        let Estate { rooms, sessions, decisions, secret, .. } = estate;
+        // Before any session comes that they are about.
+        self.shared.identities.take_over(decisions);
         let bridged = sessions.iter().filter(|passage| passage.session.bridged.is_some()).count() as u64;
         let mut config = Config::clone(&self.shared.config.load());
         config.set_secret(secret);
@@ -259,11 +277,14 @@ impl Server {
     /// runs. What changed, and what waits for a restart.
     ///
     /// # Errors
-    /// When the certificate cannot be used: nothing changes then.
-    pub fn reload(&self, mut config: Config) -> Result<Reloaded, TlsError> {
+    /// When the certificate or a key cannot be used: nothing changes then.
+    pub fn reload(&self, mut config: Config) -> Result<Reloaded, ReloadError> {
+        // Looked at first: a certificate cannot be taken back.
+        identities::check(&config)?;
         if let Some(tls) = &self.shared.tls {
             tls.reload(&config.tls)?;
         }
+        self.shared.identities.reload(&config)?;
         let reloaded = config.reload_over(&self.config());
         self.shared.config.store(Arc::new(config));
         for worker in 0..self.shared.post.len() {

@@ -15,6 +15,7 @@ use dashmap::DashMap;
 
 use crate::config::Config;
 use crate::handover::Replaced;
+use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
 use crate::worker::message::{Control, Request};
@@ -63,6 +64,8 @@ pub struct Shared {
     pub directory: DashMap<RoomId, Arc<AtomicU32>>,
     /// What is configured; workers take a new one over when they are told to.
     pub config: ArcSwap<Config>,
+    /// Keys, tokens, tickets, and what was decided about users.
+    pub identities: Arc<Identities>,
     /// Connections by address.
     pub addresses: Arc<Addresses>,
     /// Certificates and keys of TLS; absent where nothing is served with it.

@@ -8,6 +8,8 @@ mod exchange;
 mod member;
 #[path = "support/raw_socket.rs"]
 mod raw_socket;
+#[path = "support/signer.rs"]
+mod signer;
 mod support;
 
 use std::collections::BTreeMap;
@@ -22,8 +24,9 @@ use std::time::Duration;
 use dying_taker::{STEPS, ask_and_die};
 use exchange::{Exchange, post};
 use member::{Kind, Member};
-use raw_socket::{FIN, RawSocket, TEXT, frame};
+use raw_socket::{End, FIN, RawSocket, TEXT, frame};
 use serde_json::{Value, json};
+use signer::{Signer, now_s};
 use support::{Scratch, Server, until};
 
 /// No limit of a user, a room or a connection, whose comments the tests send in a row; and all that was said is kept for
@@ -350,4 +353,51 @@ fn addresses_are_counted_and_guests_known_again() {
     assert!(again.hears("joined").contains(you["id"].as_str().expect("an id")), "{you}");
     drop((callers, again));
     until("who left is counted out", || knock("192.0.2.1") == 101);
+}
+
+/// Users with tokens stay who they are and end when their tokens end; what back ends have decided stays decided.
+#[test]
+fn tokens_and_what_was_decided_about_users_hold_in_the_new_process() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let keys = format!("[{{id = \"hs\", secret = \"{secret}\"}}]");
+    let env = [
+        ("DANMAKU__AUTH__KEYS", &*keys),
+        ("DANMAKU__AUTH__LEEWAY", "1s"),
+        ("DANMAKU__AUTH__REMIND_BEFORE", "0s"),
+    ];
+    let mut old = Server::start_with(&["--workers", "2"], &env);
+    let key = format!("Authorization: Bearer {}\r\n", old.staff_key());
+    let token = |user: &str, lives_s: u64| {
+        let claims = json!({
+            "sub": user, "iat": now_s() - 10, "exp": now_s() + lives_s, "name": "Ann",
+            "rooms": { "r1": { "level": 3 }, "r2": { "role": "vip" } },
+        });
+        format!("Authorization: Bearer {}\r\n", Signer::secret("hs", secret).token(&claims))
+    };
+    let (revoked, changed) = (token("revoked", 600), token("changed", 600));
+    let mut stays = RawSocket::join(old.address, "r1", &token("stays", 600));
+    let mut brief = RawSocket::join(old.address, "r1", &token("brief", 3));
+    let mut renamed = RawSocket::join(old.address, "r1", &changed);
+    let decide = |server: &Server, path: &str, method: &str, body: &str| {
+        let request = post(&format!("/api/v1/users/{path}"), &key, body).replacen("POST", method, 1);
+        Exchange::new(server.address).send(request).answer().status
+    };
+    assert_eq!(decide(&old, "revoked/revoke", "POST", "{}"), 204);
+    assert_eq!(decide(&old, "changed", "PATCH", r#"{"name":"Bea"}"#), 204);
+    renamed.hears("Bea");
+    let new = old.replace(&["--workers", "1"], &env);
+    assert_eq!(old.ends(), Some(0), "{}", old.log());
+    renamed.say(&send("a", "who am I"));
+    stays.hears(r#""user":{"id":"changed","name":"Bea","level":3},"text":"who am I""#);
+    stays.say(&send("a", "and I"));
+    renamed.hears(r#""user":{"id":"stays","name":"Ann","level":3},"text":"and I""#);
+    stays.say(r#"{"join":{"room":"r2"}}"#);
+    assert!(stays.hears("joined").contains(r#""name":"Ann","role":"vip""#));
+    assert_eq!(brief.end(), End::Code(4001));
+    let comment = post("/api/v1/rooms/r1/danmaku", &revoked, r#"{"id":"b","text":"me too"}"#);
+    assert_eq!(Exchange::new(new.address).send(comment).answer().code(), "token_expired");
+    let mut again = RawSocket::join(new.address, "r1", &changed);
+    assert!(again.hears("joined").contains("Bea"));
+    assert_eq!(decide(&new, "changed/revoke", "POST", "{}"), 204);
+    assert_eq!((again.end(), renamed.end()), (End::Code(4001), End::Code(4001)));
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use danmaku::config::{Config, Flags};
-use danmaku::identity::token::{self, Claims};
+use danmaku::identity::claims::{Claims, Rules};
+use danmaku::identity::token;
 use danmaku::store::memory::{Bounds, MemoryStore};
 use danmaku_room::store::{Append, Loaded, Progress, Promise, Store};
 use danmaku_wire::entry::Body;
@@ -213,15 +214,9 @@ fn a_guest_is_limited_as_one_whatever_connections_it_uses() {
 
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let key = serde_json::from_value(json!({"id": "k", "secret": SECRET})).expect("a key");
-    let claims = Claims {
-        sub: "u1".into(),
-        exp: (now_s + 600) as f64,
-        nbf: None,
-        name: "Ann".into(),
-        role: None,
-        global: false,
-    };
-    let token = token::sign(&claims, &key, now_s).expect("signed");
+    let claims =
+        Claims { sub: "u1".into(), exp: (now_s + 600) as f64, name: "Ann".into(), ..Claims::default() };
+    let token = token::sign(&claims, &key, &Rules::default(), now_s).expect("signed");
     let user = format!("Authorization: Bearer {token}\r\n");
     assert_eq!(say(server.address, "r1", &user, "6", "by a user").status, 200);
     assert!(events.reads("by a user").contains("\"user\":{\"id\":\"u1\",\"name\":\"Ann\"}"));

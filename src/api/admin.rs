@@ -38,6 +38,9 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let registry = Arc::new(registry);
     runtime.block_on(async move {
+        let watched = (Arc::clone(&shared.identities), shared.config.load().data_dir.clone());
+        let told = Arc::clone(&cells[0]);
+        tokio::spawn(async move { watched.0.watch(&watched.1, &told).await });
         tokio::spawn(memory::tend(cells));
         if let Some(tls) = shared.tls.clone() {
             tokio::spawn(async move { tls.watch().await });

@@ -16,11 +16,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::config::auth::Anonymous;
 use crate::config::value::Duration;
 use crate::config::{Config, ConfigError, Flags};
 use crate::handover::lock::LockError;
 use crate::handover::taker::TakeOverError;
 use crate::identity::api_key::KeysError;
+use crate::identity::identities::{self, IdentityError};
 use crate::identity::token::TokenError;
 use crate::ingress::tls::{Tls, TlsError};
 
@@ -120,6 +122,7 @@ impl ConfigArgs {
 fn checked(file: Option<&Path>, flags: &Flags) -> Result<Config, CliError> {
     let config = Config::load(file, environment(), flags)?;
     Tls::of(&config)?;
+    identities::check(&config)?;
     Ok(config)
 }
 
@@ -130,6 +133,8 @@ enum CliError {
     Config(#[from] ConfigError),
     #[error("{0}")]
     Tls(#[from] TlsError),
+    #[error("{0}")]
+    Identity(#[from] IdentityError),
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
@@ -149,7 +154,7 @@ enum CliError {
 impl CliError {
     const fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Tls(_) => EXIT_CONFIG,
+            Self::Config(_) | Self::Tls(_) | Self::Identity(_) => EXIT_CONFIG,
             Self::Usage(_) | Self::Token(_) => EXIT_USAGE,
             Self::Keys(_) | Self::Lock(_) | Self::TakeOver(_) | Self::Io(_) | Self::Found(_) => EXIT_FAILURE,
         }
@@ -186,10 +191,15 @@ pub fn run() -> ExitCode {
 
 fn check_config(file: PathBuf) -> Result<(), CliError> {
     let config = ConfigArgs { config: Some(file.clone()), data_dir: None }.load()?;
-    let users = match (config.auth_keys.len(), config.anonymous) {
-        (0, _) => "anonymous users".to_owned(),
-        (keys, true) => format!("users with a token of {keys} keys, and anonymous ones"),
-        (keys, false) => format!("users with a token of {keys} keys"),
+    let published = if config.jwks.is_some() { " and those of a key set" } else { "" };
+    let with_token = format!("users with a token of {} keys{published}", config.auth_keys.len());
+    let has_keys = !config.auth_keys.is_empty() || config.jwks.is_some();
+    let users = match (has_keys, config.anonymous) {
+        (false, Anonymous::ReadOnly) => "anonymous users who only watch".to_owned(),
+        (false, _) => "anonymous users".to_owned(),
+        (true, Anonymous::ReadWrite) => format!("{with_token}, and anonymous ones"),
+        (true, Anonymous::ReadOnly) => format!("{with_token}, and anonymous ones who only watch"),
+        (true, Anonymous::Refused) => with_token,
     };
     let tls = config.tls_listen.map(|address| format!(", {address} with TLS,")).unwrap_or_default();
     let (file, listen) = (file.display(), config.listen);

@@ -5,8 +5,10 @@ use std::io::Write;
 use clap::Args;
 
 use super::{CliError, ConfigArgs, duration, now_s};
+use crate::config::auth_key::KeyMaterial;
 use crate::config::value::Duration;
-use crate::identity::token::{Claims, TokenRole, sign};
+use crate::identity::claims::{Audience, Claims, TokenRole};
+use crate::identity::token::sign;
 
 #[derive(Debug, Args)]
 pub(super) struct TokenArgs {
@@ -49,15 +51,31 @@ pub(super) fn run(args: &TokenArgs) -> Result<(), CliError> {
             .find(|key| key.id == *id)
             .ok_or_else(|| CliError::Usage(format!("there is no key `{id}` in auth.keys; there are: {}", names())))?,
     };
+    if let KeyMaterial::PublicKey(path) = &key.material {
+        return Err(CliError::Usage(format!(
+            "the key `{}` is a public one ({}): whoever has its private key signs with it; choose one that has a \
+             `secret`",
+            key.id,
+            path.display()
+        )));
+    }
+    let rules = &config.token_rules;
+    let audience = match args.role {
+        TokenRole::Staff => &rules.staff_audience,
+        _ => &rules.audience,
+    };
     let now_s = now_s();
     let claims = Claims {
         sub: args.user.clone(),
         exp: (now_s + args.ttl.us() / 1_000_000) as f64,
-        nbf: None,
+        iat: Some(now_s as f64),
+        iss: rules.issuer.clone(),
+        aud: audience.clone().map(Audience::One),
         name: args.name.clone(),
         role: Some(args.role),
         global: args.global,
+        ..Claims::default()
     };
-    writeln!(std::io::stdout(), "{}", sign(&claims, key, now_s)?)?;
+    writeln!(std::io::stdout(), "{}", sign(&claims, key, rules, now_s)?)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! unset.
 
 pub mod advertised_url;
+pub mod auth;
 pub mod auth_key;
 pub mod class;
 pub mod layers;
@@ -20,11 +21,14 @@ use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 
+use crate::identity::claims::Rules;
+use crate::identity::tickets;
 use crate::ingress::addresses;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin;
 use advertised_url::AdvertisedUrl;
+use auth::{Anonymous, JwksSettings};
 use auth_key::AuthKey;
 use class::Pattern;
 use layers::Layers;
@@ -121,12 +125,24 @@ pub struct Config {
     pub joins_per_s: u32,
     /// Moves it may make at once.
     pub joins_burst: u32,
-    /// Whether users without a token may come in.
-    pub anonymous: bool,
+    /// What users without a token may do.
+    pub anonymous: Anonymous,
     /// Whether a token may stand in the address.
     pub query_token: bool,
     /// Keys of tokens.
     pub auth_keys: Vec<AuthKey>,
+    /// Where further keys are published.
+    pub jwks: Option<JwksSettings>,
+    /// What tokens must be like.
+    pub token_rules: Rules,
+    /// How long before its token ends a session is told, milliseconds.
+    pub remind_before_ms: u64,
+    /// Verified tokens that are remembered.
+    pub verified_max: usize,
+    /// Tickets.
+    pub tickets: tickets::Bounds,
+    /// Users that may be revoked or changed at the same time.
+    pub users_changed_max: usize,
     /// Where clients connect with TLS.
     pub tls_listen: Option<SocketAddr>,
     /// How TLS is spoken.
@@ -223,6 +239,8 @@ impl Config {
     fn validate(raw: Raw) -> Result<Self, OutOfBounds> {
         raw.check()?;
         check_keys(&raw.auth.keys)?;
+        let jwks = auth::jwks(&raw.auth)?;
+        let has_keys = !raw.auth.keys.is_empty() || jwks.is_some();
         if raw.server.proxy_protocol == ProxyProtocol::Required && raw.server.trusted_proxies.is_empty() {
             return Err(OutOfBounds {
                 key: "server.proxy_protocol".to_owned(),
@@ -236,13 +254,14 @@ impl Config {
             [("server.listen", Some(&raw.server.listen)), ("tls.listen", raw.tls.listen.as_ref())];
         let exposed = addresses.into_iter().find_map(|(key, address)| Some((key, address.filter(beyond)?)));
         let loopback = exposed.is_none();
-        let anonymous = raw.auth.anonymous.unwrap_or(loopback && raw.auth.keys.is_empty());
-        if raw.auth.keys.is_empty() && !anonymous {
-            return Err(if raw.auth.anonymous == Some(false) {
+        let unsaid = if loopback && !has_keys { Anonymous::ReadWrite } else { Anonymous::Refused };
+        let anonymous = raw.auth.anonymous.unwrap_or(unsaid);
+        if !has_keys && anonymous == Anonymous::Refused {
+            return Err(if raw.auth.anonymous.is_some() {
                 OutOfBounds {
                     key: "auth.anonymous".to_owned(),
-                    value: "false".to_owned(),
-                    expected: "without `auth.keys` nobody could come in; set a key, or leave this out"
+                    value: anonymous.written().unwrap_or_default(),
+                    expected: "without `auth.keys` or `auth.jwks` nobody could come in; set a key, or leave this out"
                         .to_owned(),
                 }
             } else {
@@ -251,8 +270,8 @@ impl Config {
                     key: key.to_owned(),
                     value: address.written().unwrap_or_default(),
                     expected:
-                        "beyond loopback set a key (`[[auth.keys]]` with `id` and `secret`) so that users \
-                               need tokens, or `auth.anonymous = true` to let anybody in"
+                        "beyond loopback set a key (`[[auth.keys]]` with `id` and `secret`, or `auth.jwks`) so \
+                               that users need tokens, or `auth.anonymous = true` to let anybody in"
                             .to_owned(),
                 }
             });
@@ -303,6 +322,18 @@ impl Config {
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
             auth_keys: auth.keys,
+            jwks,
+            token_rules: Rules {
+                audience: auth.audience,
+                staff_audience: auth.staff_audience,
+                issuer: auth.issuer,
+                leeway_s: auth.leeway.us() / 1_000_000,
+                badges: auth.badges,
+            },
+            remind_before_ms: auth.remind_before.us() / 1_000,
+            verified_max: auth.verified_max,
+            tickets: tickets::Bounds { max: auth.tickets_max, life_ms: auth.ticket_life.us() / 1_000 },
+            users_changed_max: auth.users_changed_max,
             origins: http.origins,
             hosts: http.hosts,
             keep_alive_ms: http.keep_alive.us() / 1_000,

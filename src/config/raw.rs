@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::advertised_url::AdvertisedUrl;
+use super::auth::{Anonymous, JwksSource};
 use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
@@ -85,7 +86,7 @@ impl Raw {
 section! {
     /// `[server]`
     Server = "server" {
-        /// Where clients connect. Beyond loopback it needs `auth.keys` or `auth.anonymous = true`.
+        /// Where clients connect. Beyond loopback it needs `auth.keys`, `auth.jwks` or `auth.anonymous = true`.
         listen: Address = Address(SocketAddr::new(LOOPBACK, 8080)); restart,
         /// Where metrics and health are read. Keep it on loopback: it asks for no token.
         admin_listen: Address = Address(SocketAddr::new(LOOPBACK, 9090)); restart,
@@ -111,14 +112,47 @@ section! {
 section! {
     /// `[auth]`
     Auth = "auth" {
-        /// Whether users without a token may come in; absent: only while `server.listen` is a loopback address
-        /// and there are no keys.
-        anonymous: Option<bool> = None,
+        /// What users without a token may do: `"read_write"` (or `true`), `"read_only"`, or nothing: `"refused"` (or
+        /// `false`). Absent: everything while `server.listen` is a loopback address and there are no keys, else nothing.
+        anonymous: Option<Anonymous> = None,
         /// Whether `?token=` is accepted. Addresses end up in logs; absent: only while `server.listen` is a
         /// loopback address.
         query_token: Option<bool> = None,
-        /// Keys that tokens are signed with: `{ id = "k1", secret = "at least 32 bytes" }`, algorithm HS256.
+        /// Keys that tokens are signed with: `{ id = "k1", secret = "at least 32 bytes" }`, algorithm HS256. Keys for RS256,
+        /// ES256 and EdDSA name it as their `algorithm`, and have a `public_key`, a file in PEM, instead of a `secret`.
         keys: Vec<AuthKey> = Vec::new(),
+        /// A key set (RFC 7517) with further public keys: a file, which is read again when it changes, or an `https`
+        /// address. `http` is for loopback alone.
+        jwks: Option<JwksSource> = None,
+        /// How often a key set is fetched. A token that names an unknown key has it fetched sooner, but never within
+        /// 30 s of the last time. While it cannot be had, the old keys stay.
+        jwks_refresh: Duration = Duration::of_ms(600_000) => "30s" to "1d",
+        /// Networks that a key set may be fetched from though they are private: loopback, private, link-local and the
+        /// like are not connected to otherwise, whatever a name resolves to.
+        jwks_allow_private: Vec<Network> = Vec::new(),
+        /// Authorities in PEM that sign the certificate of `auth.jwks`; absent: the public ones.
+        jwks_ca: Option<PathBuf> = None,
+        /// The `aud` that users' tokens must have; absent: any or none.
+        audience: Option<String> = None,
+        /// The `aud` that makes a token one of staff. Once this or `auth.audience` is set, no other token has the role
+        /// `staff`.
+        staff_audience: Option<String> = None,
+        /// The `iss` that tokens must have; absent: any or none.
+        issuer: Option<String> = None,
+        /// Ids of badges that are shown; others in tokens are passed over.
+        badges: Vec<String> = Vec::new(),
+        /// What clocks may differ by: for so long after its end a token still counts, and its session lives on.
+        leeway: Duration = Duration::of_ms(30_000) => "0ms" to "2m",
+        /// How long before its token ends a session is told to refresh it.
+        remind_before: Duration = Duration::of_ms(60_000) => "0ms" to "1h",
+        /// Verified tokens that are remembered, so that whoever comes back costs no signature.
+        verified_max: usize = 65_536 => 2 to 16_777_216,
+        /// How long a ticket counts.
+        ticket_life: Duration = Duration::of_ms(60_000) => "1s" to "5m",
+        /// Tickets that are not used yet.
+        tickets_max: usize = 65_536 => 1 to 16_777_216,
+        /// Users whose tokens are revoked, or who are otherwise than their tokens say. Each is remembered for a day.
+        users_changed_max: usize = 65_536 => 1 to 16_777_216,
     }
 }
 

@@ -109,6 +109,11 @@ fn example(key: &Key) -> Option<&'static str> {
         ("server", "workers") => Some("4"),
         ("server", "advertised_url") => Some("\"wss://live.example\""),
         ("auth", "anonymous" | "query_token") => Some("false"),
+        ("auth", "jwks") => Some("\"https://id.example/.well-known/jwks.json\""),
+        ("auth", "jwks_ca") => Some("\"ca.pem\""),
+        ("auth", "audience") => Some("\"chat\""),
+        ("auth", "staff_audience") => Some("\"chat-staff\""),
+        ("auth", "issuer") => Some("\"https://id.example\""),
         ("auth", "keys") => Some("[{ id = \"k1\", secret = \"the output of: openssl rand -base64 32\" }]"),
         _ => None,
     }

@@ -189,6 +189,12 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
+impl Setting for String {
+    fn written(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+}
+
 impl Setting for PathBuf {
     fn written(&self) -> Option<String> {
         Some(toml::Value::from(self.to_string_lossy().into_owned()).to_string())

@@ -46,6 +46,8 @@ const PORTION_BYTES: usize = 1 << 20;
 const ID_BYTES: usize = 40;
 /// Ids of a room in one message.
 const PORTION_IDS: usize = 16_384;
+/// Decisions about users in a message: some kilobytes each at most.
+const PORTION_DECISIONS: usize = 256;
 
 /// Why there is no hand-over.
 #[derive(Debug, thiserror::Error)]
@@ -260,6 +262,10 @@ impl Giver {
         for (_, message) in &mut given.sessions {
             let Message::Sessions(sessions) = message else { continue };
             sessions.iter_mut().try_for_each(Passage::build_bridge).map_err(CalledOff::Bridge)?;
+        }
+        let decisions = self.shared.identities.decisions();
+        for decisions in decisions.chunks(PORTION_DECISIONS) {
+            channel.send(&Message::Decisions(decisions.to_vec()), until)?;
         }
         for message in given.rooms.iter().chain(given.sessions.iter().map(|(_, message)| message)) {
             channel.send(message, until)?;

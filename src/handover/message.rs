@@ -7,8 +7,10 @@ use danmaku_room::store::Loaded;
 use danmaku_wire::id::RoomId;
 
 use super::codec::{Malformed, Reader, Writer};
+use super::decisions::{read_decision, write_decision};
 use super::forward::{Answer, Forwarded, read_answer, read_forwarded, write_answer, write_forwarded};
 use super::state::{Passage, read_room, read_session, write_room, write_session};
+use crate::identity::users::Decision;
 use crate::ingress::listener::Listener;
 
 /// One message.
@@ -36,6 +38,8 @@ pub enum Message {
     Rooms(Vec<(RoomId, Loaded)>),
     /// Sessions.
     Sessions(Vec<Passage>),
+    /// What was decided about users.
+    Decisions(Vec<Decision>),
     /// That was all.
     All(Totals),
     /// The new process has it and could begin.
@@ -79,6 +83,7 @@ impl Message {
             Self::Taken => 10,
             Self::Forward(_) => 11,
             Self::Answer(_) => 12,
+            Self::Decisions(_) => 13,
         }
     }
 
@@ -110,6 +115,10 @@ impl Message {
                     write_session(&mut out, session);
                     fds.push(session.socket());
                 }
+            }
+            Self::Decisions(decisions) => {
+                out.count(decisions.len());
+                decisions.iter().for_each(|decision| write_decision(&mut out, decision));
             }
             Self::All(Totals { rooms, sessions, secret, frozen_ns }) => {
                 out.u64(*rooms);
@@ -155,6 +164,7 @@ impl Message {
             10 => Self::Taken,
             11 => Self::Forward(read_forwarded(&mut from)?),
             12 => Self::Answer(read_answer(&mut from)?),
+            13 => Self::Decisions(from.list(read_decision)?),
             _ => return Err(Malformed("a kind of message that there is not")),
         };
         if fds.next().is_some() {

@@ -13,7 +13,7 @@
 //!                        ◀───────────────  sockets (or: called off, why)
 //!   builds workers, binds what is missing
 //!   begin                ───────────────▶  freezes: reads nothing more, finishes what it has read
-//!                        ◀───────────────  rooms, sessions …, all
+//!                        ◀───────────────  decisions about users, rooms, sessions …, all
 //!   ready                ───────────────▶
 //!                        ◀───────────────  yours, with the lock (or until here: called off, why)
 //!   taken                ───────────────▶
@@ -25,6 +25,7 @@
 
 pub mod channel;
 pub mod codec;
+pub mod decisions;
 pub mod forward;
 pub mod giver;
 pub mod inherited;

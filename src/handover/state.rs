@@ -15,6 +15,7 @@ use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use danmaku_wire::websocket::decoder::Carried;
 
 use super::codec::{Malformed, Reader, Writer};
+use crate::identity::user::{Grant, Identity};
 use crate::ingress::addresses::{Addresses, Counted, Hold, Limits};
 use crate::ingress::arrival::{Arrival, Moved};
 use crate::worker::session::Spent;
@@ -131,6 +132,7 @@ pub fn write_session(out: &mut Writer, passage: &Passage) {
     out.u8(session.tier as u8);
     out.u8(u8::from(session.snapshot));
     out.option(session.author.as_deref(), write_author);
+    out.option(session.identity.as_deref(), write_identity);
     out.bytes(&session.response);
     out.bytes(&session.leftover);
     out.option(*counted, |out, counted| match counted {
@@ -172,6 +174,7 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
     let tier = tier(from.u8()?).ok_or(Malformed("a tier that there is not"))?;
     let snapshot = from.flag()?;
     let author = from.option(read_author)?.map(Arc::new);
+    let identity = from.option(read_identity)?.map(Arc::new);
     let response = from.bytes()?.to_vec();
     let leftover = from.bytes()?.to_vec();
     let counted = from.option(|from| {
@@ -207,11 +210,57 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
         tier,
         snapshot,
         author,
+        identity,
         hold: None,
         bridged,
         moved,
     };
     Ok(Passage { session, counted, bridge: None })
+}
+
+fn write_identity(out: &mut Writer, identity: &Identity) {
+    out.text(identity.id.as_str());
+    out.text(&identity.name);
+    out.option(identity.issued_s, Writer::u64);
+    out.u64(identity.ends_s);
+    write_grant(out, &identity.everywhere);
+    out.count(identity.rooms.len());
+    for (room, grant) in &identity.rooms {
+        out.text(room.as_str());
+        write_grant(out, grant);
+    }
+}
+
+fn read_identity(from: &mut Reader<'_>) -> Result<Identity, Malformed> {
+    Ok(Identity {
+        id: read_user(from)?,
+        name: from.text()?.into(),
+        issued_s: from.option(Reader::u64)?,
+        ends_s: from.u64()?,
+        everywhere: read_grant(from)?,
+        rooms: from.list(|from| Ok((read_room_id(from)?, read_grant(from)?)))?.into(),
+    })
+}
+
+fn write_grant(out: &mut Writer, grant: &Grant) {
+    out.u8(grant.role as u8);
+    out.u32(grant.level);
+    out.u8(u8::from(grant.member));
+    out.option(grant.followed_at_s, Writer::u64);
+    out.count(grant.badges.len());
+    for badge in &grant.badges {
+        out.text(badge);
+    }
+}
+
+fn read_grant(from: &mut Reader<'_>) -> Result<Grant, Malformed> {
+    Ok(Grant {
+        role: read_role(from)?,
+        level: from.u32()?,
+        member: from.flag()?,
+        followed_at_s: from.option(Reader::u64)?,
+        badges: from.list(|from| Ok(from.text()?.into()))?.into(),
+    })
 }
 
 pub(super) fn write_author(out: &mut Writer, author: &Author) {
@@ -225,18 +274,22 @@ pub(super) fn write_author(out: &mut Writer, author: &Author) {
     }
 }
 
+fn read_role(from: &mut Reader<'_>) -> Result<Role, Malformed> {
+    Ok(match from.u8()? {
+        0 => Role::Viewer,
+        1 => Role::Vip,
+        2 => Role::Moderator,
+        3 => Role::Streamer,
+        4 => Role::Staff,
+        _ => return Err(Malformed("a role that there is not")),
+    })
+}
+
 pub(super) fn read_author(from: &mut Reader<'_>) -> Result<Author, Malformed> {
     Ok(Author {
         id: read_user(from)?,
         name: from.text()?.into(),
-        role: match from.u8()? {
-            0 => Role::Viewer,
-            1 => Role::Vip,
-            2 => Role::Moderator,
-            3 => Role::Streamer,
-            4 => Role::Staff,
-            _ => return Err(Malformed("a role that there is not")),
-        },
+        role: read_role(from)?,
         level: from.u32()?,
         badges: from.list(|from| Ok(from.text()?.into()))?,
     })
@@ -350,7 +403,7 @@ pub(super) fn read_room_id(from: &mut Reader<'_>) -> Result<RoomId, Malformed> {
     RoomId::parse(from.text()?).map_err(|_| Malformed("a room's name that is none"))
 }
 
-fn read_user(from: &mut Reader<'_>) -> Result<UserId, Malformed> {
+pub(super) fn read_user(from: &mut Reader<'_>) -> Result<UserId, Malformed> {
     UserId::parse(from.text()?).map_err(|_| Malformed("a user's id that is none"))
 }
 

@@ -18,6 +18,7 @@ use super::giver::{build, monotonic_ns};
 use super::lock::Lock;
 use super::message::{Message, Totals};
 use super::state::Passage;
+use crate::identity::users::Decision;
 use crate::ingress::listener::Listener;
 
 /// How long the other process may take to say what it is asked. It calls off by itself what takes too long; this
@@ -66,6 +67,8 @@ pub struct Estate {
     pub rooms: Vec<(RoomId, Loaded)>,
     /// Sessions, not read since.
     pub sessions: Vec<Passage>,
+    /// What was decided about users.
+    pub decisions: Vec<Decision>,
     /// The secret of hashed ids and guests' ids.
     pub secret: [u8; 16],
     frozen_ns: u64,
@@ -111,8 +114,10 @@ impl Taker {
     pub fn begin(&mut self) -> Result<Estate, TakeOverError> {
         self.say(&Message::Begin)?;
         let (mut rooms, mut sessions): (Vec<(RoomId, Loaded)>, Vec<Passage>) = (Vec::new(), Vec::new());
+        let mut decisions = Vec::new();
         loop {
             match self.next()? {
+                Message::Decisions(more) => decisions.extend(more),
                 Message::Rooms(more) => more.into_iter().for_each(|part| add_part(&mut rooms, part)),
                 Message::Sessions(more) => sessions.extend(more),
                 Message::All(Totals { rooms: room_count, sessions: session_count, secret, frozen_ns }) => {
@@ -122,7 +127,7 @@ impl Taker {
                     if !rooms.iter().all(|(_, loaded)| loaded.is_coherent()) {
                         return Err(Malformed("the numbers of a room do not fit").into());
                     }
-                    return Ok(Estate { rooms, sessions, secret, frozen_ns });
+                    return Ok(Estate { rooms, sessions, decisions, secret, frozen_ns });
                 }
                 _ => return Err(out_of_turn()),
             }

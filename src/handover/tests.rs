@@ -21,6 +21,9 @@ use proptest::prelude::*;
 use super::forward::{Answer, Forwarded};
 use super::message::{Message, Totals};
 use super::state::Passage;
+use crate::identity::claims::{RoomClaims, TokenRole};
+use crate::identity::user::{Grant, Identity};
+use crate::identity::users::{Change, Decision};
 use crate::ingress::addresses::Counted;
 use crate::ingress::arrival::{Arrival, Moved};
 use crate::ingress::listener::Listener;
@@ -45,6 +48,28 @@ fn author() -> impl Strategy<Value = Author> {
             role,
             level,
             badges: badges.into_iter().map(Into::into).collect(),
+        },
+    )
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    let followed_at_s = option::of(any::<u64>());
+    (author(), any::<bool>(), followed_at_s).prop_map(|(author, member, followed_at_s)| {
+        let Author { role, level, badges, .. } = author;
+        Grant { role, level, member, followed_at_s, badges: badges.into() }
+    })
+}
+
+fn identity() -> impl Strategy<Value = Identity> {
+    let times = (option::of(any::<u64>()), any::<u64>());
+    (author(), times, grant(), vec((room(), grant()), 0..3)).prop_map(
+        |(Author { id, name, .. }, (issued_s, ends_s), everywhere, rooms)| Identity {
+            id,
+            name,
+            issued_s,
+            ends_s,
+            everywhere,
+            rooms: rooms.into(),
         },
     )
 }
@@ -111,10 +136,18 @@ fn session() -> impl Strategy<Value = Passage> {
     let encoding = prop::sample::select(vec![Encoding::Json, Encoding::Proto, Encoding::Sse]);
     let since = (epoch(), 0..1u64 << 50).prop_map(|(epoch, seq)| Position { epoch, seq });
     let moved = (any::<(u64, u16, bool)>(), vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40));
-    let first = (encoding, any::<(bool, bool, bool)>(), room(), since, tier(), option::of(author()));
+    let first = (
+        encoding,
+        any::<(bool, bool, bool)>(),
+        room(),
+        since,
+        tier(),
+        option::of(author()),
+        option::of(identity()),
+    );
     let second = (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40), option::of(counted()), option::of(moved));
     (first, second).prop_map(|(first, (response, leftover, counted, moved))| {
-        let (encoding, (deflate, snapshot, bridged), room, since, tier, author) = first;
+        let (encoding, (deflate, snapshot, bridged), room, since, tier, author, identity) = first;
         let moved = moved.map(|((guest, moves, paused), incomplete, stash)| {
             let input = Carried { deflate, incomplete, stash };
             Box::new(Moved { input, guest, spent: Spent::default(), moves, paused, asked: false })
@@ -131,6 +164,7 @@ fn session() -> impl Strategy<Value = Passage> {
             tier,
             snapshot,
             author: author.map(Arc::new),
+            identity: identity.map(Arc::new),
             hold: None,
             bridged: bridged.then_some(0),
             moved,
@@ -168,6 +202,30 @@ fn forwarded() -> impl Strategy<Value = Forwarded> {
     })
 }
 
+fn decision() -> impl Strategy<Value = Decision> {
+    let claims = (option::of(0..10_000_u32), option::of(any::<bool>()), option::of(0..1u32 << 31)).prop_map(
+        |(level, member, followed_at)| RoomClaims {
+            level,
+            member,
+            followed_at: followed_at.map(f64::from),
+            role: level.map(|_| TokenRole::Vip),
+            badges: member.map(|_| vec!["fan".to_owned()]),
+        },
+    );
+    let rooms = vec((room(), claims.clone()), 0..3);
+    let change = (option::of("[a-z安]{0,20}"), claims, rooms).prop_map(|(name, everywhere, rooms)| {
+        Arc::new(Change::of(name.map(Into::into), everywhere, rooms).expect("within the bounds"))
+    });
+    (author(), option::of(any::<u64>()), option::of((change, any::<u64>())), any::<u64>()).prop_map(
+        |(Author { id, .. }, valid_after_s, change, touched_s)| Decision {
+            user: id,
+            valid_after_s,
+            change,
+            touched_s,
+        },
+    )
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         ".{0,40}".prop_map(|build| Message::Ask { build }),
@@ -180,6 +238,7 @@ fn message() -> impl Strategy<Value = Message> {
         Just(()).prop_map(|()| Message::Begin),
         vec((room(), loaded()), 0..3).prop_map(Message::Rooms),
         vec(session(), 0..4).prop_map(Message::Sessions),
+        vec(decision(), 0..4).prop_map(Message::Decisions),
         any::<(u64, u64, [u8; 16], u64)>().prop_map(|(rooms, sessions, secret, frozen_ns)| {
             Message::All(Totals { rooms, sessions, secret, frozen_ns })
         }),

@@ -3,6 +3,7 @@
 //! The file `keys.toml` in the data directory holds them, readable by the server's user alone. A key
 //! reads `dk_<id>_<secret>`; the secret has 256 random bits and is shown once.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -20,6 +21,10 @@ use crate::wiring::base36;
 pub const FILE: &str = "keys.toml";
 /// The file with the secret of the key that the first start makes.
 pub const STAFF_FILE: &str = "staff.key";
+/// What a key begins with, before its id.
+pub const MARK: &str = "dk_";
+/// The longest text that may be a key, bytes.
+const SHOWN_BYTES_MAX: usize = 128;
 /// Keys in the file, at most.
 const KEYS_MAX: usize = 10_000;
 
@@ -142,7 +147,7 @@ impl Keys {
             .map_err(|error| KeysError::Io { path: self.path.clone(), source: io::Error::other(error) })?;
         let (id, secret) = random.split_at(8);
         let id = base36(u64::from_le_bytes(id.try_into().expect("eight bytes")));
-        let key = format!("dk_{id}_{}", URL_SAFE_NO_PAD.encode(secret));
+        let key = format!("{MARK}{id}_{}", URL_SAFE_NO_PAD.encode(secret));
         let NewKey { name, scopes, rooms, expires } = new;
         let sha256 = hash(&key);
         self.keys.push(ApiKey { id, name, sha256, scopes, rooms, created: now_s, expires });
@@ -170,6 +175,72 @@ impl Keys {
     }
 }
 
+/// Keys as requests show them, found by their ids.
+#[derive(Debug, Default)]
+pub struct ShownKeys {
+    by_id: HashMap<String, (ApiKey, [u8; 32])>,
+}
+
+impl ShownKeys {
+    /// The keys of a data directory.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(data_dir: &Path) -> Result<Self, KeysError> {
+        let keys = Keys::read(data_dir)?;
+        let by_id = keys.keys.into_iter().filter_map(|key| {
+            let hash = from_hex(&key.sha256)?;
+            Some((key.id.clone(), (key, hash)))
+        });
+        Ok(Self { by_id: by_id.collect() })
+    }
+
+    /// The key that a request shows; `None` where there is none of its id, another secret, or an end that is past.
+    pub fn find(&self, shown: &str, now_s: u64) -> Option<&ApiKey> {
+        if shown.len() > SHOWN_BYTES_MAX {
+            return None;
+        }
+        let (id, _) = shown.strip_prefix(MARK)?.split_once('_')?;
+        let (key, kept) = self.by_id.get(id)?;
+        let hash: [u8; 32] = Sha256::digest(shown.as_bytes()).into();
+        // All bytes, whichever differ: how long it takes says nothing about them.
+        let differ = hash.iter().zip(kept).fold(0, |differ, (a, b)| differ | (a ^ b));
+        let lives = key.expires.is_none_or(|at_s| at_s > now_s);
+        (std::hint::black_box(differ) == 0 && lives).then_some(key)
+    }
+}
+
+impl ApiKey {
+    /// Whether it may do what a scope is about.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.is_empty() || self.scopes.iter().any(|name| name == scope.as_str())
+    }
+
+    /// Whether it is for a room.
+    pub fn is_for(&self, room: &RoomId) -> bool {
+        self.rooms.is_empty() || self.rooms.iter().any(|name| name == room.as_str())
+    }
+}
+
+/// What a key may be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Making tickets for users.
+    Tickets,
+    /// Revoking, disconnecting and changing users.
+    Users,
+}
+
+impl Scope {
+    /// As keys name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tickets => "tickets",
+            Self::Users => "users",
+        }
+    }
+}
+
 /// Makes the key of the first start, unless there are keys already. The path of the file that has it.
 ///
 /// # Errors
@@ -190,6 +261,15 @@ pub fn first_start(data_dir: &Path, now_s: u64) -> Result<Option<PathBuf>, KeysE
 
 fn hash(key: &str) -> String {
     Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let plain = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    for (at, byte) in bytes.iter_mut().enumerate().filter(|_| plain) {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    plain.then_some(bytes)
 }
 
 /// Writes a file that only the server's user may read, whole or not at all.
@@ -244,6 +324,39 @@ mod tests {
             let mode = fs::metadata(&file).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", file.display());
         }
+    }
+
+    /// `ShownKeys::find`: the whole key in its time, and nothing near it; for what and where it may be used.
+    #[test]
+    fn a_key_counts_whole_and_in_its_time_for_what_it_is_made() {
+        let scratch = Scratch::new("shown");
+        fs::create_dir_all(&scratch.0).expect("a directory");
+        let mut keys = Keys::read(&scratch.0).expect("none yet");
+        let all = keys.add(NewKey::default(), 9).expect("added");
+        let new = NewKey {
+            scopes: vec!["users".into()],
+            rooms: vec!["r1".into()],
+            expires: Some(100),
+            ..NewKey::default()
+        };
+        let narrow = keys.add(new, 9).expect("added");
+        let shown = ShownKeys::read(&scratch.0).expect("readable");
+        let room = |name: &str| RoomId::parse(name).expect("a room");
+        let key = shown.find(&all, u64::MAX).expect("it never ends");
+        assert!(key.may(Scope::Users) && key.may(Scope::Tickets) && key.is_for(&room("r2")));
+        let key = shown.find(&narrow, 99).expect("it has not ended");
+        assert!(key.may(Scope::Users) && !key.may(Scope::Tickets));
+        assert!(key.is_for(&room("r1")) && !key.is_for(&room("r2")));
+        assert!(shown.find(&narrow, 100).is_none(), "ended");
+        for at in 0..all.len() {
+            let mut bent = all.clone().into_bytes();
+            bent[at] = if bent[at] == b'x' { b'y' } else { b'x' };
+            assert!(shown.find(&String::from_utf8_lossy(&bent), 0).is_none(), "{at}");
+            assert!(shown.find(&all[..at], 0).is_none(), "{at}");
+        }
+        assert!(shown.find(&format!("{all}{}", "x".repeat(200)), 0).is_none());
+        keys.revoke(&key.id.clone()).expect("revoked");
+        assert!(ShownKeys::read(&scratch.0).expect("readable").find(&narrow, 0).is_none());
     }
 
     /// `Keys`: what was added is read back, what was revoked is gone, and what is not there is told.

@@ -11,6 +11,7 @@ use danmaku_wire::websocket::decoder::Carried;
 
 use super::addresses::Hold;
 use crate::egress::tls::TlsLayer;
+use crate::identity::user::Identity;
 use crate::worker::session::Spent;
 
 /// A connection that has finished its handshake but for the response.
@@ -36,8 +37,10 @@ pub struct Arrival {
     pub tier: Tier,
     /// Whether a snapshot is wanted where nothing can be resumed.
     pub snapshot: bool,
-    /// Whose token it showed; absent for a guest.
+    /// Who it is in its room; absent for a guest that is not known, and for a user before its first room.
     pub author: Option<Arc<Author>>,
+    /// What the token says that it showed; absent for a guest.
+    pub identity: Option<Arc<Identity>>,
     /// Its place among the connections of its address; absent where no limit of addresses applies to it.
     pub hold: Option<Hold>,
     /// Its TLS is spoken by the process that was here before, at the other end of the socket: it is to leave within

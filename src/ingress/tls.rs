@@ -4,12 +4,9 @@
 //! it comes back to. Certificates are read again when their files change or at SIGHUP; connections that are
 //! open keep theirs. One that cannot be used changes nothing.
 
-use std::fs::Metadata;
 use std::future::Future;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
@@ -24,9 +21,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::Config;
 use crate::config::tls::{Files, MinVersion, TlsSettings};
+use crate::watched::{self, LOOK_EVERY, Look};
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Tickets after a full handshake (RFC 8446, section 4.6.1): one for the next connection.
 const TICKETS: usize = 1;
 
@@ -74,9 +70,6 @@ struct Watched {
     settings: TlsSettings,
     seen: [Option<Look>; 2],
 }
-
-/// Enough of a file's state to tell that it is another one.
-type Look = (u64, u64, i64, i64);
 
 impl Tls {
     /// Reads certificate and key, if the configuration has TLS spoken anywhere.
@@ -144,8 +137,7 @@ impl Tls {
 }
 
 fn look(files: &Files) -> [Option<Look>; 2] {
-    let of = |meta: Metadata| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
-    [&files.cert, &files.key].map(|path| std::fs::metadata(path).ok().map(of))
+    [&files.cert, &files.key].map(|path| watched::look(path))
 }
 
 fn build(

@@ -157,6 +157,30 @@ cells! {
     tls_handshakes_failed: Counter,
     /// Sealed bytes that TLS keeps for sessions whose sockets are full.
     tls_kept_bytes: Gauge,
+    /// Tokens that were taken: at the beginning of a connection, by a request, or by `auth`.
+    tokens_taken: Counter,
+    /// Tokens of these that had been verified before.
+    tokens_taken_again: Counter,
+    /// Tokens and keys of back ends that were refused.
+    tokens_refused: Counter,
+    /// Verified tokens that are remembered.
+    tokens_remembered: Gauge,
+    /// Tickets made.
+    tickets_made: Counter,
+    /// Tickets used.
+    tickets_used: Counter,
+    /// Tickets refused: unknown, used, too old, or another room's.
+    tickets_refused: Counter,
+    /// Tickets that are not used yet.
+    tickets_open: Gauge,
+    /// Decisions about users: revoked, changed or disconnected.
+    users_decided: Counter,
+    /// Users that are remembered as revoked or changed.
+    users_changed: Gauge,
+    /// Times that the key set of `auth.jwks` was asked for.
+    key_sets_asked: Counter,
+    /// Times that it could not be had or not be used.
+    key_sets_failed: Counter,
     /// Handshakes refused.
     handshakes_refused: Counter,
     /// Entries shown that the store has not confirmed.

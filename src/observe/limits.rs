@@ -6,6 +6,8 @@ use std::mem::size_of;
 use danmaku_room::form::FORM_COUNT;
 
 use crate::config::Config;
+use crate::identity::token::TOKEN_BYTES_MAX;
+use crate::identity::user::Identity;
 use crate::worker::session::{Cold, Hot};
 
 /// What a piece of memory is held for.
@@ -153,8 +155,17 @@ limits! {
         "Rooms that an address creates in a minute, by joining or writing where nobody is."
         => "`too_many_rooms` with `retryAfterMs`, and close 1013 where it was the first room; over HTTP 429",
     Joins("joins", "limits.joins_burst", "crowds"::a_connection_changes_rooms_at_a_pace):
-        "Moves of a connection to other rooms; `limits.joins_per_s` come back each second."
+        "Moves of a connection to other rooms, and its `auth` commands; `limits.joins_per_s` come back each second."
         => "`rate_limited` with `retryAfterMs`; the session stays where it is",
+    Tickets("tickets", "auth.tickets_max", "identity"::tickets_are_bounded_in_all_and_by_user):
+        "Tickets that are not used yet."
+        => "503 `overloaded` with `retryAfterMs`",
+    UserTickets("user_tickets", "auth.ticket_life", "identity"::tickets_are_bounded_in_all_and_by_user):
+        "Tickets of one user that are not used yet: 16."
+        => "429 `rate_limited` with `retryAfterMs`",
+    UsersChanged("users_changed", "auth.users_changed_max", "identity"::decisions_about_users_are_bounded):
+        "Users that are revoked or changed within a day."
+        => "503 `overloaded` for the back end",
     FirstRequest("first_request", "websocket.handshake", "http"::a_connection_that_does_not_ask_in_time_is_closed):
         "Time until the first request is there, its first byte and its last."
         => "closed without a word",
@@ -243,6 +254,12 @@ limits! {
 
 /// An address with its counts, its place in the index at its fullest, and in the queue of those at rest, bytes.
 const ADDRESS_BYTES: usize = 128;
+/// A verified token's hash and its user, with their place in the table, bytes.
+const VERIFIED_BYTES: usize = 384;
+/// A ticket with its user, in the table and in the order of age, bytes.
+const TICKET_BYTES: usize = 512;
+/// What was decided about a user, in the table and in the order of age, bytes.
+const USER_CHANGED_BYTES: usize = 512;
 /// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
 const USER_BYTES: usize = 200;
 /// An id with its place in the order of age, in the room and in the store, bytes.
@@ -253,12 +270,30 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 13] = [
+pub const MEMORY: [Memory; 16] = [
     Memory {
         name: "addresses",
         per: Per::Process,
         formula: "`connections.addresses_max` × 128 B",
         bytes: |config| config.addresses.addresses_max * ADDRESS_BYTES,
+    },
+    Memory {
+        name: "verified tokens",
+        per: Per::Process,
+        formula: "`auth.verified_max` × 384 B, and what their claims take: a token has 4 KiB at most",
+        bytes: |config| config.verified_max * (VERIFIED_BYTES + TOKEN_BYTES_MAX),
+    },
+    Memory {
+        name: "tickets",
+        per: Per::Process,
+        formula: "`auth.tickets_max` × 512 B",
+        bytes: |config| config.tickets.max * TICKET_BYTES,
+    },
+    Memory {
+        name: "users changed",
+        per: Per::Process,
+        formula: "`auth.users_changed_max` × 512 B, where changes are of a few rooms",
+        bytes: |config| config.users_changed_max * USER_CHANGED_BYTES,
     },
     Memory {
         name: "shared buffers",
@@ -281,8 +316,8 @@ pub const MEMORY: [Memory; 13] = [
     Memory {
         name: "a session's state",
         per: Per::Session,
-        formula: "its place in the slab and in its room, and its author",
-        bytes: |_| size_of::<Hot>() + size_of::<Cold>() + 256,
+        formula: "its place in the slab and in its room, its author, and its token's claims",
+        bytes: |_| size_of::<Hot>() + size_of::<Cold>() + 256 + size_of::<Identity>(),
     },
     Memory {
         name: "an unfinished message",

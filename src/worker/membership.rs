@@ -73,6 +73,7 @@ impl Worker {
             tier,
             snapshot,
             author,
+            identity,
             hold,
             bridged,
             moved,
@@ -94,6 +95,7 @@ impl Worker {
             encoding,
             tier,
             author,
+            identity,
             place: hold.map_or(Place::NONE, Hold::into_place),
             ..Cold::default()
         };
@@ -116,6 +118,7 @@ impl Worker {
         }
         let session = self.slab.insert(hot, cold);
         let slot = session.slot;
+        self.watch_token(slot);
         let hot = self.slab.hot(slot);
         let registered = hot.fd.as_ref().map(|fd| self.poller.add_session(fd, session));
         if let Some(Err(error)) = registered {
@@ -220,6 +223,7 @@ impl Worker {
             tier: cold.tier,
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
             author: cold.author,
+            identity: cold.identity,
             hold,
             bridged: hot.flags.any(Flags::BRIDGED).then_some(0),
             moved: Some(Box::new(Moved {
@@ -236,6 +240,9 @@ impl Worker {
     /// Makes a session a member; `asked` as in [`Waiting`].
     fn join(&mut self, slot: u32, room: RoomId, since: Option<Position>, asked: bool) {
         self.cells.joins.add(u64::from(asked));
+        if !self.may_enter(slot) {
+            return self.end(slot, DisconnectCode::TokenExpired);
+        }
         let Some(index) = self.find_or_open(room) else {
             self.cells.met(Limit::Rooms);
             self.refuse(slot, None, ErrorCode::TooManyRooms);
@@ -379,6 +386,7 @@ impl Worker {
 
     /// Gives a session its place: where it goes on, what it is told first, and its list.
     fn settle(&mut self, slot: u32, since: Option<Position>, asked: bool) {
+        let user = self.user(slot);
         let (hot, cold) = self.slab.both(slot);
         let local = self.rooms.get(hot.room);
         let Follow::Active(replica) = &local.view.follow else { return };
@@ -393,7 +401,7 @@ impl Worker {
         }
         let online = local.online.load(Ordering::Relaxed);
         let guest_id = guest::id(cold.guest);
-        let (id, name, role) = match &cold.author {
+        let (id, name, role) = match user.as_ref().or(cold.author.as_ref()) {
             Some(author) => (author.id.as_str(), &*author.name, author.role),
             None => (&*guest_id, "", Role::Viewer),
         };
@@ -503,11 +511,16 @@ impl Worker {
         }
     }
 
-    /// Who publishes here: a guest's identity is made when it is first needed.
+    /// Who publishes here: made when it is first needed.
     pub(super) fn author(&mut self, slot: u32) -> Arc<Author> {
+        if let Some(author) = &self.slab.cold(slot).author {
+            return Arc::clone(author);
+        }
+        let user = self.user(slot);
         let cold = self.slab.cold(slot);
-        let guest = cold.guest;
-        Arc::clone(cold.author.get_or_insert_with(|| guest::author(guest)))
+        let author = user.unwrap_or_else(|| guest::author(cold.guest));
+        cold.author = Some(Arc::clone(&author));
+        author
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use danmaku_room::admission::Refusal;
 use danmaku_room::batch::Batch;
 use danmaku_wire::entry::{Author, Mode};
-use danmaku_wire::id::RoomId;
+use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::Send;
 use danmaku_wire::position::Epoch;
 
@@ -148,6 +148,13 @@ pub enum Control {
     Adopt(Box<Arrival>),
     /// There is another configuration in [`crate::wiring::Shared`].
     Reconfigure,
+    /// Something was decided about a user: it is in [`crate::wiring::Shared`].
+    User {
+        /// Who.
+        user: UserId,
+        /// Whether the user's sessions are to go.
+        leave: bool,
+    },
     /// How a follower's passes go, once a second.
     Tick {
         /// The room.

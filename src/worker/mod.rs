@@ -10,6 +10,7 @@ pub mod calls;
 pub(crate) mod drain;
 mod fanout;
 pub mod handover;
+mod identity;
 mod input;
 mod lenience;
 mod membership;
@@ -170,6 +171,8 @@ pub struct Worker {
     /// From when on a failing listener is told of again, seconds.
     accept_told_s: u32,
     stopping: bool,
+    /// Users about whom something was decided, whose sessions are to be looked for.
+    decided: identity::Decided,
     /// Sessions are being sent away.
     drain: Option<drain::Drain>,
     /// Sessions that were told to leave.
@@ -254,6 +257,7 @@ impl Worker {
             accept_paused: Vec::new(),
             accept_told_s: 0,
             stopping: false,
+            decided: identity::Decided::default(),
             drain: None,
             farewells: drain::Farewells::default(),
             accept_rate: drain::AcceptRate::default(),
@@ -303,6 +307,7 @@ impl Worker {
         self.post_replies();
         self.sweep();
         busy |= self.turn_room_sweep();
+        busy |= self.turn_decided();
         self.accept();
         busy |= self.turn_departure();
         self.stand();
@@ -346,6 +351,7 @@ impl Worker {
             Control::Call(call) => self.publish_call(*call),
             Control::Step(step) => self.step(*step),
             Control::Reconfigure => self.reconfigure(),
+            Control::User { user, leave } => self.note_decided(user, leave),
             Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
         }
     }

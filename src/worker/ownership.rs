@@ -15,6 +15,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::websocket::frame::{self, Opcode};
 
+use super::identity::Tended;
 use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
 use super::rooms::{ActiveOwner, Follow, OwnerState};
 use super::session::{Flags, NOWHERE};
@@ -34,6 +35,9 @@ impl Worker {
         let room = self.slab.hot(slot).room;
         if room == NOWHERE || self.slab.hot(slot).flags.any(Flags::ATTACHING) {
             return self.refuse(slot, Some(send.id), ErrorCode::NotJoined);
+        }
+        if !self.may_write(slot) {
+            return self.refuse(slot, Some(send.id), ErrorCode::Unauthorized);
         }
         let user = self.author(slot);
         let publisher = Publisher::Session(self.slab.reference(slot));
@@ -462,6 +466,10 @@ impl Worker {
             let (addresses, overflow) = self.shared.addresses.used();
             self.cells.addresses.set(addresses as u64);
             self.cells.addresses_overflow.set(overflow.into());
+            let [tokens, tickets, users] = self.shared.identities.used();
+            self.cells.tokens_remembered.set(tokens as u64);
+            self.cells.tickets_open.set(tickets as u64);
+            self.cells.users_changed.set(users as u64);
         }
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);
@@ -573,6 +581,19 @@ impl Worker {
             if hot.due_s > self.second || hot.flags.any(Flags::CLOSING) {
                 continue;
             }
+            match self.tend_token(slot) {
+                Tended::Ended => continue,
+                // Whether the peer is there is asked another time: an answer that is still out has all of its own.
+                Tended::Told => {
+                    let hot = self.slab.hot(slot);
+                    let pinged = hot.flags.any(Flags::PINGED);
+                    hot.due_s = self.second + if pinged { pong_within } else { ping_after };
+                    self.watch_token(slot);
+                    continue;
+                }
+                Tended::Nothing => {}
+            }
+            let hot = self.slab.hot(slot);
             if hot.flags.any(Flags::ACTIVE) {
                 hot.flags.clear(Flags::ACTIVE);
                 hot.due_s = self.second + ping_after;
@@ -591,6 +612,10 @@ impl Worker {
                 } else {
                     self.ask_whether_there(slot);
                 }
+            }
+            // A ping may have found out that nobody is there.
+            if self.slab.occupied(slot) && !self.slab.hot(slot).flags.any(Flags::PINGED) {
+                self.watch_token(slot);
             }
         }
     }

@@ -29,17 +29,24 @@ fn spend(joins: u16, burst: u32, per_s: u32) -> Result<u16, u64> {
 impl Worker {
     /// Whether a session may go to a room now; it is told if it may not, and stays where it is.
     pub(super) fn may_move(&mut self, slot: u32, room: &RoomId) -> bool {
+        self.may_change(slot) && self.may_create(slot, room)
+    }
+
+    /// Whether a session may change its room or its token now; it is told if it may not.
+    pub(super) fn may_change(&mut self, slot: u32) -> bool {
         let (burst, per_s) = (self.config.joins_burst, self.config.joins_per_s);
         let joins = &mut self.slab.cold(slot).joins;
         match spend(*joins, burst, per_s) {
-            Ok(after) => *joins = after,
+            Ok(after) => {
+                *joins = after;
+                true
+            }
             Err(wait_ms) => {
                 self.cells.met(Limit::Joins);
                 self.refuse_until(slot, ErrorCode::RateLimited, wait_ms);
-                return false;
+                false
             }
         }
-        self.may_create(slot, room)
     }
 
     /// Whether a session may go to a room that it would create; it is told if it may not. A room is created by whoever

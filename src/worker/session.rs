@@ -10,6 +10,7 @@ use danmaku_wire::entry::{Author, Tier};
 use danmaku_wire::websocket::decoder::Decoder;
 
 use crate::egress::tls::TlsLayer;
+use crate::identity::user::Identity;
 use crate::ingress::addresses::Place;
 
 /// One move to another room, as sessions count them: fine enough for the slowest pace.
@@ -54,6 +55,9 @@ impl Flags {
 
     /// Its TLS is spoken by another process: it has been told to leave.
     pub const BRIDGED: Self = Self(1 << 14);
+
+    /// It was told that its token ends.
+    pub const REMINDED: Self = Self(1 << 15);
 
     /// Any of these keeps a session out of passes.
     pub const NO_PASS: Self = Self(Self::BLOCKED.0 | Self::CLOSING.0 | Self::PAUSED.0 | Self::ATTACHING.0);
@@ -121,8 +125,10 @@ pub struct Cold {
     pub decoder: Decoder,
     /// What this connection alone is owed; absent while there is nothing.
     pub outbox: Option<Box<Outbox>>,
-    /// Who publishes here; made at the first publish of a guest.
+    /// Who publishes here, in this room; made at the first publish, but for a guest that is known from before.
     pub author: Option<Arc<Author>>,
+    /// What the user's token says; absent for a guest.
+    pub identity: Option<Arc<Identity>>,
     /// The guest's number, from which the id is made.
     pub guest: u64,
     /// Since when nothing was accepted, microseconds; 0 while the socket takes what it is offered.
@@ -174,6 +180,7 @@ impl Default for Cold {
             decoder: Decoder::new(false),
             outbox: None,
             author: None,
+            identity: None,
             guest: 0,
             blocked_us: 0,
             unanswered: 0,
@@ -225,4 +232,4 @@ impl Outbox {
 
 // An idle session is these two and nothing else; the target is 0.4 KiB of process memory each.
 const _: () = assert!(size_of::<Hot>() <= 48, "hot session state grew");
-const _: () = assert!(size_of::<Cold>() <= 80, "cold session state grew");
+const _: () = assert!(size_of::<Cold>() <= 88, "cold session state grew");

@@ -132,6 +132,26 @@ impl Server {
         Self { child, scratch, home, address, tls: after("listening on https://"), admin }
     }
 
+    /// The key of back ends that its first start made.
+    #[allow(dead_code, reason = "most tests need no back end")]
+    pub(crate) fn staff_key(&self) -> String {
+        let key = std::fs::read_to_string(self.data_dir().join("staff.key")).expect("a key");
+        key.trim().to_owned()
+    }
+
+    /// Another key, for a scope and rooms.
+    #[allow(dead_code, reason = "most tests need no back end")]
+    pub(crate) fn new_key(&self, scope: &str, rooms: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_danmaku"));
+        command.args(["key", "add", "test", "--scope", scope, "--data-dir"]).arg(self.data_dir());
+        for room in rooms {
+            command.args(["--room", room]);
+        }
+        let added = command.output().expect("it runs");
+        assert!(added.status.success(), "{added:?}");
+        String::from_utf8(added.stdout).expect("text").trim().to_owned()
+    }
+
     /// What it has logged so far.
     #[allow(dead_code, reason = "most tests do not read the log")]
     pub(crate) fn log(&self) -> String {

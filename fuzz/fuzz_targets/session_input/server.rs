@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use danmaku::config::{Config, Flags};
+use danmaku::identity::identities::Identities;
 use danmaku::ingress::arrival::Arrival;
 use danmaku::observe::cells::Cells;
 use danmaku::store::memory::{Bounds as StoreBounds, MemoryStore};
@@ -62,6 +63,7 @@ pub(crate) fn connect(opening: Opening) -> UnixStream {
         tier: Tier::Standard,
         snapshot: false,
         author: None,
+        identity: None,
         hold: None,
         bridged: None,
         moved: None,
@@ -112,6 +114,7 @@ fn start() -> Arc<Shared> {
         post,
         bells: bells.clone(),
         directory: Default::default(),
+        identities: Arc::new(Identities::of(&config).expect("no keys")),
         config: ArcSwap::from_pointee(config),
         addresses: Arc::default(),
         tls: None,

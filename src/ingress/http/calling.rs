@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue, RETRY_AFTER};
 use tokio::net::TcpStream;
 
+use super::identity::Who;
 use super::{Caller, Front, Refused, Visit};
 use crate::identity::guest;
 use crate::ingress::addresses::{Bound, Hold, Place};
@@ -102,13 +103,8 @@ impl Front {
 
     /// The place of a stream among the connections of its caller's address: the connection's own, or one of its own
     /// where a proxy brings it. None for users with a token: many of them may share an address.
-    pub(super) fn claim(
-        &self,
-        visit: &Visit,
-        asker: &Asker,
-        author: Option<&Author>,
-    ) -> Result<Option<Hold>, Refused> {
-        if asker.exempt || author.is_some_and(has_token) {
+    pub(super) fn claim(&self, visit: &Visit, asker: &Asker, who: &Who) -> Result<Option<Hold>, Refused> {
+        if asker.exempt || matches!(who, Who::User(_)) {
             return Ok(None);
         }
         self.within(visit)?;

@@ -3,16 +3,36 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use danmaku_wire::entry::Author;
+use danmaku_wire::entry::{Author, Role};
+use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
 use super::query::Query;
 use super::{Front, Refused};
-use crate::identity::{guest, token};
+use crate::config::auth::Anonymous;
+use crate::identity::guest;
+use crate::identity::user::Identity;
 use crate::ingress::problem::problem;
+
+/// Who sends a request.
+pub(super) enum Who {
+    /// Somebody who shows nothing.
+    Nobody,
+    /// A guest that is known already.
+    Guest(Arc<Author>),
+    /// A user.
+    User(Arc<Identity>),
+}
+
+impl Who {
+    /// Whether it is somebody of the platform, in a room.
+    pub(super) fn is_staff_in(&self, room: &RoomId) -> bool {
+        matches!(self, Self::User(identity) if identity.grant(room).role == Role::Staff)
+    }
+}
 
 impl Front {
     /// Who is calling: the first token that is there counts, and one that does not count is never taken
@@ -22,19 +42,17 @@ impl Front {
         request: &Request<Incoming>,
         query: &Query,
         offered: Option<String>,
-    ) -> Result<Option<Arc<Author>>, Refused> {
+        room: &RoomId,
+    ) -> Result<Who, Refused> {
         let config = self.shared.config.load();
-        let bearer = request.headers().get(AUTHORIZATION).map(|value| {
-            let value = value.to_str().ok().and_then(|value| value.split_once(' '));
-            match value {
-                Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim().to_owned()),
-                _ => Err(unauthorized(
-                    ErrorCode::TokenInvalid,
-                    "write the header as `Authorization: Bearer TOKEN`",
-                )),
-            }
-        });
-        let token = match (bearer.transpose()?, offered, &query.token) {
+        let bearer = bearer(request.headers())?;
+        if bearer.is_none()
+            && offered.is_none()
+            && let Some(ticket) = &query.ticket
+        {
+            return self.by_ticket(ticket, room).map(Who::User);
+        }
+        let token = match (bearer, offered, &query.token) {
             (Some(token), _, _) => Some(token),
             (None, Some(token), _) => Some(token),
             (None, None, Some(_)) if !config.query_token => {
@@ -42,7 +60,7 @@ impl Front {
                     400,
                     "bad_request",
                     "a token in the address ends up in logs: send it as `Authorization: Bearer` or as the \
-                     subprotocol danmaku.auth.<base64url>, or set `auth.query_token = true`",
+                     subprotocol danmaku.auth.<base64url>, or a ticket as `?ticket=`, or set `auth.query_token = true`",
                 )
                 .into());
             }
@@ -56,21 +74,80 @@ impl Front {
             }
             token => (token, None),
         };
-        let Some(token) = token else {
-            return if config.anonymous {
-                Ok(known)
-            } else {
+        match token {
+            Some(token) => self.by_token(&token).map(Who::User),
+            None if config.anonymous == Anonymous::Refused => {
                 Err(unauthorized(ErrorCode::Unauthorized, "this server asks for a token"))
-            };
-        };
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        token::verify(&token, &config.auth_keys, now_s)
-            .map(Some)
-            .map_err(|error| unauthorized(error.code(), &error.to_string()))
+            }
+            None => Ok(known.map_or(Who::Nobody, Who::Guest)),
+        }
+    }
+
+    /// The user of a token.
+    pub(super) fn by_token(&self, token: &str) -> Result<Arc<Identity>, Refused> {
+        let config = self.shared.config.load();
+        match self.shared.identities.known(token, &config, now_s()) {
+            Ok(known) => {
+                self.cells.tokens_taken.add(1);
+                self.cells.tokens_taken_again.add(u64::from(known.again));
+                Ok(known.identity)
+            }
+            Err(error) => {
+                self.cells.tokens_refused.add(1);
+                Err(unauthorized(error.code(), &error.to_string()))
+            }
+        }
+    }
+
+    fn by_ticket(&self, ticket: &str, room: &RoomId) -> Result<Arc<Identity>, Refused> {
+        match self.shared.identities.take_ticket(ticket, room) {
+            Some(identity) => {
+                self.cells.tickets_used.add(1);
+                Ok(identity)
+            }
+            None => {
+                self.cells.tickets_refused.add(1);
+                Err(unauthorized(
+                    ErrorCode::TokenInvalid,
+                    "this is not a ticket for this room, or it was used already, or is too old: get a new one",
+                ))
+            }
+        }
+    }
+
+    /// Who writes a comment over HTTP; `stranger` is the guest that somebody without anything to show stands for.
+    pub(super) fn writer(
+        &self,
+        who: Who,
+        room: &RoomId,
+        stranger: impl FnOnce() -> Arc<Author>,
+    ) -> Result<Arc<Author>, Refused> {
+        match who {
+            Who::User(identity) => Ok(self.shared.identities.author(&identity, room)),
+            _ if self.shared.config.load().anonymous != Anonymous::ReadWrite => {
+                Err(unauthorized(ErrorCode::Unauthorized, "guests only watch here: show a token to comment"))
+            }
+            Who::Guest(author) => Ok(author),
+            Who::Nobody => Ok(stranger()),
+        }
     }
 }
 
-fn unauthorized(code: ErrorCode, detail: &str) -> Refused {
+/// The token of an `Authorization` header (RFC 6750, section 2.1), if there is one.
+pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    match value.to_str().ok().and_then(|value| value.split_once(' ')) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim().to_owned())),
+        _ => Err(unauthorized(ErrorCode::TokenInvalid, "write the header as `Authorization: Bearer TOKEN`")),
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+pub(super) fn unauthorized(code: ErrorCode, detail: &str) -> Refused {
     let mut refusal = problem(401, code.as_str(), detail);
     refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     refusal.into()

@@ -4,6 +4,7 @@
 //! server-sent events) is never answered by it: the socket is taken out, with what was read behind the
 //! request, and the response head becomes the first bytes of the session's outbox.
 
+mod back_end;
 mod calling;
 mod gate;
 mod identity;
@@ -23,7 +24,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use danmaku_room::form::Encoding;
-use danmaku_wire::entry::{Author, Tier};
+use danmaku_wire::entry::Tier;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 use danmaku_wire::position::Position;
@@ -51,12 +52,15 @@ use crate::observe::limits::Limit;
 use crate::wiring::{Departure, Shared};
 use crate::worker::Inbox;
 use gate::{event_stream_head, preflight, readable_by};
+use identity::Who;
 use patience::{Patience, Watched};
 use query::Query;
 use waiting::Waiting;
 
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
+/// Where tickets are made.
+const TICKETS: &str = "/api/v1/tickets";
 /// What is read, and read only.
 const READ: &str = "GET, HEAD, OPTIONS";
 /// What somebody may go on sending who was refused already, bytes, and for how long.
@@ -74,7 +78,7 @@ pub struct Front {
 
 /// What a request for a stream asks for; the socket is added when it is taken out of hyper.
 struct Stream {
-    author: Option<Arc<Author>>,
+    who: Who,
     response: Vec<u8>,
     encoding: Encoding,
     deflate: bool,
@@ -97,7 +101,12 @@ impl Stream {
     }
 
     fn arrive(self, socket: TcpStream, tls: Option<Box<TlsLayer>>, leftover: &[u8]) -> Arrival {
-        let Self { author, response, encoding, deflate, room, since, tier, snapshot, hold } = self;
+        let Self { who, response, encoding, deflate, room, since, tier, snapshot, hold } = self;
+        let (author, identity) = match who {
+            Who::Nobody => (None, None),
+            Who::Guest(author) => (Some(author), None),
+            Who::User(identity) => (None, Some(identity)),
+        };
         Arrival {
             socket,
             tls,
@@ -110,6 +119,7 @@ impl Stream {
             tier,
             snapshot,
             author,
+            identity,
             hold,
             bridged: None,
             moved: None,
@@ -359,7 +369,10 @@ impl Front {
         let of_room = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/'));
         let asks_first = request.method() == Method::OPTIONS;
         // Where a token may be shown, it is looked at first.
-        let may_show = path == "/ws" || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first);
+        let of_user = path.strip_prefix("/api/v1/users/");
+        let may_show = path == "/ws"
+            || !asks_first && (path == TICKETS || of_user.is_some())
+            || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first);
         if !may_show && let Err(refusal) = self.within(visit) {
             return Answering::now(*refusal);
         }
@@ -378,13 +391,23 @@ impl Front {
                     self.publish(request, &room, asker, visit, patience).await
                 }));
             }
+            (TICKETS, _) if asks_first => {
+                return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
+            }
+            (TICKETS, _) => {
+                return Answering::Later(Box::pin(async move { self.tickets(request, patience).await }));
+            }
+            _ if of_user.is_some() => {
+                let path = of_user.unwrap_or_default().to_owned();
+                return Answering::Later(Box::pin(async move { self.users(request, &path, patience).await }));
+            }
             ("/route", _) if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
             ("/route", _) => return Answering::now(self.route(&request).unwrap_or_else(|refusal| *refusal)),
             _ => return Answering::now(Self::plain(&request, path)),
         };
         match opened {
             Ok(opened) if request.method() == Method::HEAD => Answering::now(opened.head()),
-            Ok(mut opened) => match self.claim(visit, &asker, opened.author.as_deref()) {
+            Ok(mut opened) => match self.claim(visit, &asker, &opened.who) {
                 Ok(hold) => {
                     opened.hold = hold;
                     *visit.stream.borrow_mut() = Some(opened);
@@ -437,18 +460,19 @@ impl Front {
                 refusal
             })?;
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
-        let author = self.identify(request, &query, accepted.auth_token.clone())?;
-        let room = query.room.ok_or_else(|| {
+        let room = query.room.clone().ok_or_else(|| {
             problem(
                 400,
                 "room_invalid",
                 "name the room: /ws?room=ROOM, 1 to 64 characters of A-Z a-z 0-9 _ -",
             )
         })?;
+        let who = self.identify(request, &query, accepted.auth_token.clone(), &room)?;
+        let tier = allowed_tier(query.tier, asker, &who, &room)?;
         let mut response = Vec::new();
         accepted.write_response(&mut response);
         Ok(Stream {
-            author,
+            who,
             response,
             encoding: match accepted.subprotocol {
                 Some(SUBPROTOCOL_PROTO) => Encoding::Proto,
@@ -457,7 +481,7 @@ impl Front {
             deflate: accepted.deflate.is_some(),
             room,
             since: query.since,
-            tier: allowed_tier(query.tier, asker)?,
+            tier,
             snapshot: query.snapshot,
             hold: None,
         })
@@ -471,18 +495,19 @@ impl Front {
         }
         let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
-        let author = self.identify(request, &query, None)?;
+        let who = self.identify(request, &query, None, &room)?;
+        let tier = allowed_tier(query.tier, asker, &who, &room)?;
         // What a browser sends by itself when it reconnects is newer than the URL.
         let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
         let since = last.and_then(Position::parse).or(query.since);
         Ok(Stream {
-            author,
+            who,
             response: event_stream_head(request.headers().get(ORIGIN)),
             encoding: Encoding::Sse,
             deflate: false,
             room,
             since,
-            tier: allowed_tier(query.tier, asker)?,
+            tier,
             snapshot: query.snapshot,
             hold: None,
         })
@@ -508,9 +533,9 @@ async fn hear_out<Io: AsyncRead + AsyncWrite + Unpin>(mut io: Io) {
     let _ = tokio::time::timeout(HEARD_OUT_WITHIN, listening).await;
 }
 
-/// The full stream costs the most: it is for those on this machine, and later for staff and API keys.
-fn allowed_tier(tier: Tier, asker: &Asker) -> Result<Tier, Refused> {
-    if tier == Tier::Full && !asker.nearby {
+/// The full stream costs the most: it is for those on this machine, and for staff.
+fn allowed_tier(tier: Tier, asker: &Asker, who: &Who, room: &RoomId) -> Result<Tier, Refused> {
+    if tier == Tier::Full && !asker.nearby && !who.is_staff_in(room) {
         return Err(problem(403, "forbidden", "tier=full is for staff: use standard or lite").into());
     }
     Ok(tier)

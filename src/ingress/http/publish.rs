@@ -77,9 +77,15 @@ impl Front {
             return Err(self.too_long(max));
         }
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
-        let user = self.identify(request, &query, None)?;
+        if query.ticket.is_some() {
+            let detail = "a ticket opens a stream: publish with `Authorization: Bearer`";
+            return Err(problem(400, "bad_request", detail).into());
+        }
+        let who = self.identify(request, &query, None, &room)?;
         let secret = *self.shared.config.load().secret();
-        Ok((room, user.unwrap_or_else(|| guest::author(guest::number_of(asker.address, &secret)))))
+        let stranger = || guest::author(guest::number_of(asker.address, &secret));
+        let user = self.writer(who, &room, stranger)?;
+        Ok((room, user))
     }
 
     fn too_long(&self, max: usize) -> Refused {
@@ -88,7 +94,7 @@ impl Front {
     }
 
     /// Reads the body, within its bounds of size and time.
-    async fn body(&self, body: Incoming) -> Result<Bytes, Refused> {
+    pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Refused> {
         let config = self.shared.config.load_full();
         let whole = Limited::new(body, config.body_bytes_max).collect();
         match tokio::time::timeout(Duration::from_millis(config.handshake_ms), whole).await {
@@ -139,7 +145,7 @@ impl Front {
 }
 
 /// A body is JSON, and as it is: nothing is inflated, and nothing else is expected.
-fn check_form(headers: &HeaderMap) -> Result<(), Refused> {
+pub(super) fn check_form(headers: &HeaderMap) -> Result<(), Refused> {
     let is_json = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
         let bare = kind.split(';').next().unwrap_or_default().trim();
         bare.eq_ignore_ascii_case("application/json")

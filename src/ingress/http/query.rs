@@ -17,6 +17,8 @@ pub struct Query {
     pub tier: Tier,
     /// Whether a snapshot is wanted where nothing can be resumed.
     pub snapshot: bool,
+    /// The ticket, as it was given.
+    pub ticket: Option<String>,
     /// The token, as it was given.
     pub token: Option<String>,
 }
@@ -28,7 +30,14 @@ impl Query {
     /// # Errors
     /// With the answer to the request, when a room, a tier or a kind of snapshot is none.
     pub fn parse(query: &str) -> Result<Self, Refused> {
-        let mut parsed = Self { room: None, since: None, tier: Tier::default(), snapshot: true, token: None };
+        let mut parsed = Self {
+            room: None,
+            since: None,
+            tier: Tier::default(),
+            snapshot: true,
+            ticket: None,
+            token: None,
+        };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "room" => {
@@ -43,6 +52,7 @@ impl Query {
                     parsed.tier = Tier::parse(&value)
                         .ok_or_else(|| problem(400, "bad_request", "tier is one of lite, standard, full"))?;
                 }
+                "ticket" => parsed.ticket = Some(value.into_owned()),
                 "token" => parsed.token = Some(value.into_owned()),
                 "snapshot" => {
                     parsed.snapshot = match &*value {
