@@ -201,6 +201,7 @@ SUITES = {
     "nginx": proxy_suite("nginx"),
     "haproxy": proxy_suite("haproxy"),
     "tls": tls_suite,
+    "tokens": python_suite("test_tokens.py"),
     "example": python_suite("test_example.py"),
     "docs": python_suite("test_docs.py"),
     "docs-js": node_suite("test_docs.mjs"),

@@ -67,6 +67,8 @@ def serves(command):
 def run(command, folder, server):
     """Runs a line; one that serves is told to stop once it listens."""
     command = command.replace("127.0.0.1:8080", f"{server.host}:{server.port}")
+    # What asks the running server shows the key of its data directory.
+    command = command.replace("cat data/staff.key", f"cat {server.data.name}/staff.key")
     # The checkout's own folder for cargo, which would build anew where the path is another.
     folder = ROOT if command.startswith("cargo ") else folder
     process = subprocess.Popen(
