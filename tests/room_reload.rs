@@ -43,19 +43,24 @@ impl Store for Scripted {
     }
 }
 
-struct Client(tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>);
+struct Client {
+    socket: tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>,
+    /// What it was sent, for whoever asks why something did not come.
+    heard: Vec<String>,
+}
 
 impl Client {
     async fn join(server: &Server, room: &str) -> Self {
         let url = format!("ws://{}/ws?room={room}&snapshot=none", server.listen);
-        let mut client = Self(tokio_tungstenite::connect_async(url).await.expect("connected").0);
+        let (socket, _) = tokio_tungstenite::connect_async(url).await.expect("connected");
+        let mut client = Self { socket, heard: Vec::new() };
         client.until("joined").await;
         client
     }
 
     async fn say(&mut self, id: &str, text: &str) {
         let command = json!({"send": {"id": id, "text": text}}).to_string();
-        self.0.send(Message::text(command)).await.expect("sent");
+        self.socket.send(Message::text(command)).await.expect("sent");
     }
 
     /// The next message of a kind; others are passed over.
@@ -68,10 +73,11 @@ impl Client {
     async fn until_all<const N: usize>(&mut self, kinds: [&str; N]) -> [Value; N] {
         let mut found = [const { Value::Null }; N];
         while found.iter().any(Value::is_null) {
-            let next = tokio::time::timeout(Duration::from_secs(30), self.0.next());
-            let message = next.await.expect("within 30 s").expect("open").expect("a message");
-            let Message::Text(text) = message else { continue };
+            let next = tokio::time::timeout(Duration::from_secs(30), self.socket.next()).await;
+            let Ok(next) = next else { panic!("no {kinds:?} within 30 s, only {:#?}", self.heard) };
+            let Message::Text(text) = next.expect("open").expect("a message") else { continue };
             let mut value: Value = serde_json::from_str(&text).expect("JSON");
+            self.heard.push(text.to_string());
             for (kind, found) in kinds.iter().zip(&mut found).filter(|(_, found)| found.is_null()) {
                 if let Some(body) = value.get_mut(kind) {
                     *found = body.take();

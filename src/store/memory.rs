@@ -80,11 +80,8 @@ impl Store for MemoryStore {
         let mut kept = self.rooms.entry(room).or_default();
         match kept.epochs.back_mut() {
             Some((current, seq)) if *current == epoch => *seq = last,
-            _ => {
-                // The tail that a new owner gets is of one epoch: the last.
-                kept.entries.clear();
-                kept.epochs.push_back((epoch, last));
-            }
+            // What earlier epochs left stays: a follower that slept through a whole epoch goes on from before it.
+            _ => kept.epochs.push_back((epoch, last)),
         }
         let newest = entries.last().map_or(0, |e| e.at_ms);
         kept.entries.extend(entries);
@@ -95,7 +92,11 @@ impl Store for MemoryStore {
         let over = kept.ids.len().saturating_sub(self.bounds.ids_max).max(aged);
         kept.ids.drain(..over);
         let over = kept.epochs.len().saturating_sub(self.bounds.epochs_max);
-        kept.epochs.drain(..over);
+        let forgotten = kept.epochs.drain(..over).next_back();
+        if let Some((_, end)) = forgotten {
+            let gone = kept.entries.partition_point(|entry| entry.seq <= end);
+            kept.entries.drain(..gone);
+        }
         drop(kept);
         progress.store_to(last);
     }
@@ -114,5 +115,56 @@ impl Store for MemoryStore {
         // However much that is: the owner's log is bounded, and what goes beyond this store's bounds goes with
         // the next append.
         self.rooms.insert(room, Kept { epochs: epochs.into(), entries: tail.into(), ids: ids.into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use danmaku_wire::entry::{Body, Tier, Visibility};
+
+    use super::*;
+
+    fn append_to(store: &MemoryStore, epoch: &str, seqs: std::ops::RangeInclusive<u64>) {
+        let entries = seqs.clone().map(|seq| {
+            let visibility = Visibility::Tier(Tier::Lite);
+            Arc::new(Entry { seq, at_ms: 1, visibility, body: Body::Clear { up_to: seq } })
+        });
+        let append = Append {
+            room: RoomId::parse("r").expect("a name"),
+            epoch: Epoch::parse(epoch).expect("an epoch"),
+            expected: seqs.start() - 1,
+            entries: entries.collect(),
+            ids: Vec::new(),
+        };
+        let progress = Progress::new(Arc::new(|| ()));
+        store.append(append, &progress);
+        assert_eq!(progress.stored(), *seqs.end());
+    }
+
+    fn kept(store: &MemoryStore) -> (Vec<u64>, Vec<u64>) {
+        let answer = Promise::new(Arc::new(|| ()));
+        store.load(&RoomId::parse("r").expect("a name"), Arc::clone(&answer));
+        let loaded = answer.poll().expect("an answer at once");
+        assert!(loaded.is_coherent());
+        let ends = loaded.epochs.iter().map(|(_, end)| *end).collect();
+        (ends, loaded.tail.iter().map(|entry| entry.seq).collect())
+    }
+
+    /// A follower that slept through an epoch goes on from before it, as far as epochs are kept.
+    #[test]
+    fn what_earlier_epochs_left_is_kept_with_them() {
+        let bounds = Bounds { rooms_max: 1, entries_max: 5, ids_max: 0, ids_ms: 0, epochs_max: 2 };
+        let store = MemoryStore::new(bounds);
+        append_to(&store, "a", 1..=3);
+        append_to(&store, "b", 11..=12);
+        assert_eq!(kept(&store), (vec![3, 12], vec![1, 2, 3, 11, 12]));
+        append_to(&store, "b", 13..=13);
+        assert_eq!(kept(&store), (vec![3, 13], vec![2, 3, 11, 12, 13]), "the newest");
+        append_to(&store, "c", 21..=21);
+        assert_eq!(
+            kept(&store),
+            (vec![13, 21], vec![11, 12, 13, 21]),
+            "an epoch goes with what is kept of it"
+        );
     }
 }

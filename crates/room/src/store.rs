@@ -64,8 +64,8 @@ pub struct Loaded {
     /// nothing was stored is among them, with the number before its first: its entries may have been
     /// shown, and the next owner must not use their numbers.
     pub epochs: Vec<(Epoch, u64)>,
-    /// The newest stored entries up to the last, oldest first, contiguous within each epoch. A store may keep
-    /// those of the last epoch alone.
+    /// The newest stored entries up to the last, oldest first, contiguous within each epoch, of as many epochs as
+    /// the store keeps: a follower that slept through a whole epoch goes on from before it.
     pub tail: Vec<Arc<Entry>>,
     /// Ids that are still within their window.
     pub ids: Vec<StoredId>,
