@@ -13,6 +13,7 @@ pub mod ingress;
 pub mod observe;
 pub mod outbound;
 pub mod serve;
+pub mod snapshots;
 pub mod store;
 pub mod watched;
 pub mod wiring;

@@ -30,6 +30,7 @@ use crate::ingress::sockets::Sockets;
 use crate::ingress::tls::{Tls, TlsError};
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
+use crate::snapshots::Snapshots;
 use crate::store::memory::{self, MemoryStore};
 use crate::wiring::{Bell, Departure, Shared};
 use crate::worker::calls::Call;
@@ -133,6 +134,7 @@ impl Unopened {
             config: ArcSwap::from_pointee(config),
             identities,
             addresses: Arc::default(),
+            snapshots: Snapshots::default(),
             tls: tls.map(Arc::new),
             store,
             started: std::time::Instant::now(),

@@ -18,6 +18,7 @@ use crate::handover::Replaced;
 use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
+use crate::snapshots::Snapshots;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
 
@@ -70,6 +71,8 @@ pub struct Shared {
     pub addresses: Arc<Addresses>,
     /// Certificates and keys of TLS; absent where nothing is served with it.
     pub tls: Option<Arc<Tls>>,
+    /// Snapshots for those who come by HTTP.
+    pub snapshots: Snapshots,
     /// Where entries are kept.
     pub store: Arc<dyn Store>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.

@@ -109,6 +109,8 @@ pub struct Config {
     pub workers: Option<u16>,
     /// Rooms a worker keeps, at most.
     pub rooms_max: usize,
+    /// Rooms whose snapshots a node keeps.
+    pub snapshot_rooms_max: usize,
     /// Where clients are sent.
     pub advertised_url: Option<AdvertisedUrl>,
     /// Proxies whose word about callers is taken.
@@ -302,6 +304,7 @@ impl Config {
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
+            snapshot_rooms_max: rooms.snapshot_rooms_max,
             addresses: addresses::Limits {
                 per_ipv4: connections.per_ipv4,
                 per_ipv6_64: connections.per_ipv6_64,

@@ -294,6 +294,8 @@ section! {
         linger: Duration = Duration::of_ms(30_000) => "1s" to "1d",
         /// Entries in a snapshot.
         snapshot_entries: usize = 50 => 0 to 1_000,
+        /// Rooms whose snapshots are kept for those who ask over HTTP; beyond that others are made again.
+        snapshot_rooms_max: usize = 256 => 1 to 1_000_000,
     }
 }
 

@@ -109,6 +109,14 @@ cells! {
     form_bytes: Counter,
     /// The most forms that members of any one room here want at the same time.
     room_forms_max: Gauge,
+    /// Snapshots sent over HTTP.
+    snapshots_served: Counter,
+    /// Snapshots written down for those who ask over HTTP.
+    snapshots_made: Counter,
+    /// Compressed forms made of them.
+    snapshots_compressed: Counter,
+    /// Snapshots asked for over HTTP that the asker had already.
+    snapshots_not_modified: Counter,
     /// Passes finished.
     passes: Counter,
     /// CPU time of passes, microseconds.

@@ -270,7 +270,7 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 16] = [
+pub const MEMORY: [Memory; 17] = [
     Memory {
         name: "addresses",
         per: Per::Process,
@@ -282,6 +282,12 @@ pub const MEMORY: [Memory; 16] = [
         per: Per::Process,
         formula: "`auth.verified_max` × 384 B, and what their claims take: a token has 4 KiB at most",
         bytes: |config| config.verified_max * (VERIFIED_BYTES + TOKEN_BYTES_MAX),
+    },
+    Memory {
+        name: "snapshots over HTTP",
+        per: Per::Process,
+        formula: "`room.snapshot_rooms_max` × (`room.snapshot_entries` × (`limits.text_bytes_max` + 512 B)) × 4: JSON, gzip, Brotli, protobuf",
+        bytes: |config| config.snapshot_rooms_max * snapshot_bytes(config) * 4,
     },
     Memory {
         name: "tickets",

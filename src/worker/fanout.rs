@@ -164,7 +164,7 @@ impl Worker {
         if view.pass_due_us().is_none_or(|due| due > now_us) {
             return false;
         }
-        self.seal_for_pass(room);
+        self.seal_now(room);
         let local = self.rooms.get(room);
         let online = local.online.load(std::sync::atomic::Ordering::Relaxed);
         let view = &mut local.view;
@@ -211,7 +211,7 @@ impl Worker {
             return;
         }
         pass.freshened += 1;
-        self.seal_for_pass(room);
+        self.seal_now(room);
         let view = &mut self.rooms.get(room).view;
         let (Some(pass), Follow::Active(replica)) = (&mut view.pass, &view.follow) else { return };
         if replica.head() > pass.end {

@@ -202,7 +202,7 @@ impl Worker {
     fn give_out(&mut self) -> Leaving {
         let mut rooms = Vec::new();
         for index in self.rooms.indices() {
-            self.seal_for_pass(index);
+            self.seal_now(index);
             let now = self.now;
             let local = self.rooms.get(index);
             if let Some(OwnerState::Active(active)) = &mut local.owner {

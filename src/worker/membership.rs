@@ -8,7 +8,7 @@ use danmaku_room::form::Encoding;
 use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
 use danmaku_wire::disconnect::DisconnectCode;
-use danmaku_wire::entry::{Author, Role};
+use danmaku_wire::entry::{Author, Entry, Role};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Joined, RoomUpdate, ServerMessage, Snapshot, You};
 use danmaku_wire::position::Position;
@@ -433,7 +433,8 @@ impl Worker {
                         None => {
                             let entries = self.config.room(&local.id).snapshot_entries;
                             let viewer = Viewer { tier: cold.tier, user: None };
-                            let items = snapshot::newest(replica, viewer, entries);
+                            let newest = snapshot::newest(replica, viewer, entries);
+                            let items: Vec<&Entry> = newest.into_iter().map(|entry| &**entry).collect();
                             let room = RoomUpdate {
                                 online: online.into(),
                                 viewers: online.into(),

@@ -11,6 +11,7 @@ use danmaku_wire::native::Send;
 use danmaku_wire::position::Epoch;
 
 use crate::ingress::arrival::Arrival;
+use crate::snapshots::Ask;
 use crate::worker::calls::Call;
 use crate::worker::handover::Step;
 use crate::worker::slab::SessionRef;
@@ -40,6 +41,8 @@ pub enum Request {
     Publish(Box<Publish>),
     /// A replica wants to follow a room owned here.
     Attach(Box<Attach>),
+    /// Somebody makes a snapshot of a room owned here.
+    Newest(Box<Ask>),
 }
 
 /// A comment on its way to the room's owner.

@@ -23,6 +23,7 @@ mod room_sweep;
 pub mod rooms;
 pub mod session;
 pub mod slab;
+mod snapshots;
 
 use std::cell::RefCell;
 use std::io;
@@ -360,6 +361,7 @@ impl Worker {
         match request {
             Request::Publish(publish) => self.publish_from_afar(*publish),
             Request::Attach(attach) => self.attach_link(&attach.room, attach.link),
+            Request::Newest(ask) => self.lend_newest(*ask),
         }
     }
 

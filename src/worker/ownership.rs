@@ -274,6 +274,8 @@ impl Worker {
 
     fn attach_now(&mut self, index: u32, link: Link) {
         let now = self.now;
+        // Whoever attaches gets what is released already; those who follow hear of it too.
+        self.seal_now(index);
         let Some(OwnerState::Active(active)) = &mut self.rooms.get(index).owner else { return };
         if let Some(old) = active.links.iter().position(|l| l.worker == link.worker) {
             active.links.swap_remove(old);
@@ -285,8 +287,6 @@ impl Worker {
         let worker = link.worker;
         active.links.push(link);
         active.ticks_us.push(0);
-        // Attaching may have sealed what was open: everybody else hears of it this turn.
-        self.touch(index);
         if worker == self.index {
             self.attached(attached);
         } else {
@@ -392,8 +392,8 @@ impl Worker {
         true
     }
 
-    /// A pass of this worker begins: what its own owner has open goes with it.
-    pub(super) fn seal_for_pass(&mut self, room: u32) {
+    /// Seals what is open and tells whoever follows: a pass of this worker begins, or somebody is shown the room as it is.
+    pub(super) fn seal_now(&mut self, room: u32) {
         if self.seal(room) && self.spread(room) {
             self.touch(room);
         }
@@ -470,6 +470,9 @@ impl Worker {
             self.cells.tokens_remembered.set(tokens as u64);
             self.cells.tickets_open.set(tickets as u64);
             self.cells.users_changed.set(users as u64);
+            let [made, compressed] = self.shared.snapshots.made();
+            self.cells.snapshots_made.set(made);
+            self.cells.snapshots_compressed.set(compressed);
         }
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use danmaku_wire::entry::{Author, Body, Comment, Entry, SIZE_MAX, SIZE_MIN, Tier, Visibility};
 use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
 use danmaku_wire::native::{ErrorCode, Send};
-use danmaku_wire::position::{Epoch, SEQ_MAX};
+use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use siphasher::sip::SipHasher13;
 
 use crate::Now;
@@ -22,6 +22,7 @@ use crate::admission::token_bucket::Buckets;
 use crate::admission::{Limits, Refusal, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::log::{RingBounds, RoomLog};
+use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
 
 /// The longest time between seals that coalescing replicas may cause, microseconds.
@@ -425,6 +426,18 @@ impl<R> Owner<R> {
         self.links += 1;
         self.active_us = now.us;
         (self.log.batches().cloned().collect(), Arc::clone(self.log.tail()))
+    }
+
+    /// What a stranger is shown first: the position of the newest sealed batch and, unless that is `known` already,
+    /// the newest entries up to it as the guest of a `standard` tier sees them. Cheap: shares entries, copies none.
+    pub fn newest(&self, known: Option<&Position>, count_max: usize) -> (Position, Option<Vec<Arc<Entry>>>) {
+        let position = Position { epoch: self.epoch.clone(), seq: self.log.tail().to };
+        if known == Some(&position) {
+            return (position, None);
+        }
+        let entries = self.log.batches().rev().flat_map(|b| b.entries.iter().rev());
+        let newest = snapshot::newest_of(entries, Viewer::GUEST, count_max);
+        (position, Some(newest.into_iter().cloned().collect()))
     }
 
     /// A link is gone.

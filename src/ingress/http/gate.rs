@@ -8,7 +8,7 @@ use hyper::header::{
 };
 use hyper::{Request, Response, StatusCode, Version};
 
-use super::{Front, Refused};
+use super::{Front, Refused, snapshot};
 use crate::ingress::caller::Asker;
 use crate::ingress::listener::Entrance;
 use crate::ingress::origin;
@@ -56,6 +56,10 @@ impl Front {
         }
         let path = request.uri().path();
         let opens = matches!(path, "/ws" | "/route") || path.starts_with("/api/");
+        // What everybody may read is read by everybody's pages.
+        if snapshot::is_of(path) && self.snapshots_are_public() {
+            return Ok(None);
+        }
         let Some(page) = request.headers().get(ORIGIN).filter(|_| opens) else { return Ok(None) };
         if page.to_str().is_ok_and(|page| origin::allowed(page, host, asker.secure, &config.origins)) {
             return Ok(Some(page));

@@ -12,6 +12,7 @@ mod patience;
 mod place;
 mod publish;
 pub mod query;
+mod snapshot;
 mod waiting;
 
 use std::cell::RefCell;
@@ -49,6 +50,7 @@ use super::problem::problem;
 use crate::egress::tls::TlsLayer;
 use crate::observe::cells::Cells;
 use crate::observe::limits::Limit;
+use crate::snapshots::Document;
 use crate::wiring::{Departure, Shared};
 use crate::worker::Inbox;
 use gate::{event_stream_head, preflight, readable_by};
@@ -382,6 +384,12 @@ impl Front {
                 return Answering::now(preflight(READ, "GET", "authorization, last-event-id"));
             }
             (_, Some((room, "events"))) => self.events(&request, room, &asker),
+            (_, Some((room, rest))) if snapshot::document(rest).is_some() => {
+                let (room, document) = (room.to_owned(), snapshot::document(rest).unwrap_or(Document::Json));
+                return Answering::Later(Box::pin(
+                    async move { self.snapshot(request, &room, document).await },
+                ));
+            }
             (_, Some((_, "danmaku"))) if asks_first => {
                 return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
             }
