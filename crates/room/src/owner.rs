@@ -16,10 +16,11 @@ use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use siphasher::sip::SipHasher13;
 
 use crate::Now;
+use crate::admission::breaker::{self, Load};
+use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
-use crate::admission::sliding_window::SlidingWindow;
-use crate::admission::token_bucket::Buckets;
-use crate::admission::{Limits, Refusal, text};
+use crate::admission::rule::Tally;
+use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
@@ -120,8 +121,7 @@ pub struct Owner<R> {
     links: u32,
     // Admission.
     ids: Idempotency,
-    buckets: Option<Buckets>,
-    window: Option<SlidingWindow>,
+    gate: Gate,
     // Store.
     appended: u64,
     to_append: Vec<Arc<Entry>>,
@@ -164,8 +164,7 @@ impl<R> Owner<R> {
             seal_interval_us: config.seal_interval_us,
             links: 0,
             ids,
-            buckets: config.limits.user.map(|rate| Buckets::new(rate, config.limits.users_max)),
-            window: config.limits.room.map(SlidingWindow::new),
+            gate: Gate::new(config.limits.clone(), config.secret),
             appended: base - 1,
             to_append: Vec::new(),
             ids_to_append: Vec::new(),
@@ -184,15 +183,8 @@ impl<R> Owner<R> {
     /// spent; a window whose size changes is counted anew. The secret must be the one it has.
     pub fn reconfigure(&mut self, config: Config) {
         assert_eq!(config.secret, self.config.secret, "hashed keys outlive settings");
-        let limits = &config.limits;
-        match (&mut self.buckets, limits.user) {
-            (Some(buckets), Some(rate)) => buckets.set_rate(rate, limits.users_max),
-            (buckets, user) => *buckets = user.map(|rate| Buckets::new(rate, limits.users_max)),
-        }
-        if limits.room != self.config.limits.room {
-            self.window = limits.room.map(SlidingWindow::new);
-        }
-        self.ids.set_bounds(limits.ids);
+        self.gate.set_limits(config.limits.clone());
+        self.ids.set_bounds(config.limits.ids);
         self.log.set_bounds(config.log);
         self.seal_interval_us = config.seal_interval_us;
         self.config = config;
@@ -205,11 +197,12 @@ impl<R> Owner<R> {
         &mut self,
         now: Now,
         user: &Arc<Author>,
+        standing: Standing,
         send: &Send<'_>,
         reply: impl FnOnce() -> R,
     ) -> Fate {
         self.active_us = now.us;
-        match self.admit(now, user, send) {
+        match self.admit(now, user, standing, send) {
             Err(refusal) => Fate::Refused(refusal),
             Ok(Admitted::Again(seq)) => Fate::Accepted { seq },
             // Attaching costs no token, so its number has its own bound: one more each on the average.
@@ -220,7 +213,8 @@ impl<R> Owner<R> {
                 self.wait(seq, Some(key), reply(), send.id);
                 Fate::Pending
             }
-            Ok(Admitted::New { text, ids }) => {
+            Ok(Admitted::New { text, ids, permit }) => {
+                self.gate.charge(now, &permit);
                 let comment = Comment {
                     user: Arc::clone(user),
                     text: text.into(),
@@ -244,7 +238,13 @@ impl<R> Owner<R> {
         }
     }
 
-    fn admit<'a>(&mut self, now: Now, user: &Author, send: &Send<'a>) -> Result<Admitted<'a>, Refusal> {
+    fn admit<'a>(
+        &mut self,
+        now: Now,
+        user: &Author,
+        standing: Standing,
+        send: &Send<'a>,
+    ) -> Result<Admitted<'a>, Refusal> {
         let text = text::check(send.text, &self.config.limits.text).map_err(Refusal::of)?;
         if send.id.len() > CLIENT_ID_BYTES_MAX || send.id.chars().any(char::is_control) {
             return Err(Refusal::of(ErrorCode::IdInvalid));
@@ -263,14 +263,9 @@ impl<R> Owner<R> {
             }
         }
         self.may_release(now)?;
-        if let Some(buckets) = &mut self.buckets {
-            let user = SipHasher13::new_with_key(&self.config.secret).hash(user.id.as_str().as_bytes());
-            buckets.take(user, now.us).map_err(|us| Refusal::until(ErrorCode::RateLimited, us))?;
-        }
-        if let Some(window) = &mut self.window {
-            window.take(now.us).map_err(|us| Refusal::until(ErrorCode::Overloaded, us))?;
-        }
-        Ok(Admitted::New { text, ids })
+        // Sessions do not tell the name of their program.
+        let permit = self.gate.examine(now, &Ask { user, standing, client: "", send, text })?;
+        Ok(Admitted::New { text, ids, permit })
     }
 
     /// The stall rule: what was shown but not stored is bounded in number, bytes and age.
@@ -411,12 +406,29 @@ impl<R> Owner<R> {
     /// Drops what has aged out of log and tables; called about once a second.
     pub fn age(&mut self, now: Now) {
         self.ids.forget(now.us);
+        self.gate.age(now);
         self.log.evict(self.stored, now.us);
+    }
+
+    /// Takes notice of the load behind the room; how long the store has not moved it knows by itself.
+    pub fn observe(&mut self, now: Now, load: &Load) {
+        let stall_us = self.unstored.front().map_or(0, |(_, _, us)| now.us.saturating_sub(*us));
+        self.gate.observe(now, &Load { stall_us: load.stall_us.max(stall_us), ..*load });
+    }
+
+    /// What its breaker does, and how often that has opened since this was last asked.
+    pub fn breaker(&mut self) -> (breaker::State, u64) {
+        self.gate.breaker()
+    }
+
+    /// What the rules have refused and observed since this was last asked.
+    pub fn take_tally(&mut self) -> Tally {
+        self.gate.take_tally()
     }
 
     /// Users whose rate was forgotten for want of room since this was last asked.
     pub fn take_forgotten_users(&mut self) -> u64 {
-        self.buckets.as_mut().map_or(0, Buckets::take_forgotten)
+        self.gate.take_forgotten_users()
     }
 
     /// Another worker's replica follows the chain from here on: its backlog and the chain's end.
@@ -453,6 +465,7 @@ impl<R> Owner<R> {
             && self.unstored.is_empty()
             && self.open.is_empty()
             && self.ids.is_empty()
+            && self.gate.is_idle()
     }
 
     /// When the room was last used, microseconds.
@@ -501,7 +514,7 @@ impl<R> Owner<R> {
 /// What admission says of a publish that it does not refuse.
 enum Admitted<'a> {
     /// A number is to be given.
-    New { text: &'a str, ids: Option<(Key, u64)> },
+    New { text: &'a str, ids: Option<(Key, u64)>, permit: Permit },
     /// The same publish was acked before.
     Again(u64),
     /// The same publish waits for the store.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
-use danmaku_room::admission::{Limits, idempotency, sliding_window, token_bucket};
+use danmaku_room::admission::{Limits, Standing, idempotency, sliding_window, token_bucket};
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
 use danmaku_wire::entry::{Author, COLOR_DEFAULT, Mode, Role, SIZE_DEFAULT};
@@ -40,7 +40,7 @@ fn publish(owner: &mut Owner<()>, now: Now, by: u8, id: u8) -> Fate {
         stream_ms: None,
         traceparent: "",
     };
-    let fate = owner.publish(now, &user(by), &send, || ());
+    let fate = owner.publish(now, &user(by), Standing::default(), &send, || ());
     owner.end_turn();
     owner.seal(now);
     owner.age(now);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
-use danmaku_room::admission::{Limits, sliding_window, token_bucket};
+use danmaku_room::admission::{Limits, Standing, sliding_window, token_bucket};
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
 use danmaku_wire::entry::{Author, Mode, Role};
@@ -34,7 +34,7 @@ fn say(owner: &mut Owner<()>, id: &str, text: &str) -> Option<ErrorCode> {
     let user = Author { id: id_of("u1"), name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() };
     let mode = Mode::default();
     let send = Send { id, text, mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(NOW, &Arc::new(user), &send, || ()) {
+    match owner.publish(NOW, &Arc::new(user), Standing::default(), &send, || ()) {
         Fate::Refused(refusal) => Some(refusal.code),
         Fate::Accepted { .. } | Fate::Pending => None,
     }

@@ -1,6 +1,4 @@
-//! One bucket per user of a room, bounded however many users there are.
-
-use std::collections::{HashMap, VecDeque};
+//! A bucket of tokens: how fast one user may publish, with how much at once.
 
 /// What may be missing of a token: rounding, when the wait that was promised is over.
 const TOKEN_ROUNDING: f64 = 1e-9;
@@ -16,100 +14,46 @@ pub struct Rate {
 
 /// A bucket: how full it was when it was last looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Bucket {
+pub struct Bucket {
     tokens: f64,
     at_us: u64,
 }
 
+impl Default for Bucket {
+    /// A full bucket, whatever the rate.
+    fn default() -> Self {
+        Self { tokens: f64::INFINITY, at_us: 0 }
+    }
+}
+
 impl Rate {
-    fn level(&self, bucket: Bucket, now_us: u64) -> f64 {
+    /// Tokens in the bucket now.
+    pub fn level(&self, bucket: &Bucket, now_us: u64) -> f64 {
         let refill = now_us.saturating_sub(bucket.at_us) as f64 / 1e6 * self.per_s;
         (bucket.tokens + refill).min(f64::from(self.burst))
     }
 
-    /// How long an empty bucket takes to be full, microseconds: after that it need not be remembered.
-    fn full_after_us(&self) -> u64 {
-        (f64::from(self.burst) / self.per_s * 1e6) as u64
-    }
-}
-
-/// The buckets of a room's users, keyed by a keyed hash of the user.
-#[derive(Debug)]
-pub struct Buckets {
-    rate: Rate,
-    users_max: usize,
-    buckets: HashMap<u64, Bucket>,
-    /// Users in the order in which they were last charged, with the time; stale pairs are skipped.
-    order: VecDeque<(u64, u64)>,
-    /// Users forgotten with a bucket that was not full, for want of room.
-    forgotten: u64,
-}
-
-impl Buckets {
-    /// Buckets for at most `users_max` users.
-    pub fn new(rate: Rate, users_max: usize) -> Self {
-        Self {
-            rate,
-            users_max: users_max.max(1),
-            buckets: HashMap::new(),
-            order: VecDeque::new(),
-            forgotten: 0,
-        }
-    }
-
-    /// Another rate and bound from now on; what users have spent stays spent.
-    pub fn set_rate(&mut self, rate: Rate, users_max: usize) {
-        (self.rate, self.users_max) = (rate, users_max.max(1));
-    }
-
-    /// Takes a token of `user`.
+    /// Whether there is a token; takes none.
     ///
     /// # Errors
     /// How many microseconds until there is one.
-    pub fn take(&mut self, user: u64, now_us: u64) -> Result<(), u64> {
-        self.forget(now_us);
-        let full = Bucket { tokens: f64::from(self.rate.burst), at_us: now_us };
-        let level = self.rate.level(self.buckets.get(&user).copied().unwrap_or(full), now_us);
+    pub fn check(&self, bucket: &Bucket, now_us: u64) -> Result<(), u64> {
+        let level = self.level(bucket, now_us);
         if level < 1.0 - TOKEN_ROUNDING {
-            return Err(((1.0 - level) / self.rate.per_s * 1e6).ceil() as u64);
+            return Err(((1.0 - level) / self.per_s * 1e6).ceil() as u64);
         }
-        self.buckets.insert(user, Bucket { tokens: (level - 1.0).max(0.0), at_us: now_us });
-        self.order.push_back((user, now_us));
         Ok(())
     }
 
-    /// Forgets full buckets; over the bound also the one charged longest ago, which gives that user
-    /// at most one burst more than its due.
-    fn forget(&mut self, now_us: u64) {
-        let full_after = self.rate.full_after_us();
-        while let Some(&(user, at)) = self.order.front() {
-            let stale = self.buckets.get(&user).is_none_or(|b| b.at_us != at);
-            let full = now_us.saturating_sub(at) >= full_after;
-            let over = self.buckets.len() > self.users_max || self.order.len() > 4 * self.users_max;
-            if !(stale || full || over) {
-                return;
-            }
-            self.order.pop_front();
-            if !stale {
-                self.buckets.remove(&user);
-                self.forgotten += u64::from(!full);
-            }
-        }
+    /// Takes a token, or what there is of one.
+    pub fn charge(&self, bucket: &mut Bucket, now_us: u64) {
+        let tokens = (self.level(bucket, now_us) - 1.0).max(0.0);
+        *bucket = Bucket { tokens, at_us: now_us };
     }
 
-    /// Users who were forgotten for want of room since this was last asked.
-    pub fn take_forgotten(&mut self) -> u64 {
-        std::mem::take(&mut self.forgotten)
-    }
-
-    /// Users remembered.
-    pub fn len(&self) -> usize {
-        self.buckets.len()
-    }
-
-    /// Whether no user is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
+    /// Tokens that are missing until the bucket is full: nothing is lost when a full one is forgotten.
+    pub fn missing(&self, bucket: &Bucket, now_us: u64) -> f64 {
+        f64::from(self.burst) - self.level(bucket, now_us)
     }
 }
 
@@ -119,25 +63,23 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// `take`: over any window a user never gets more than burst + rate × window, a user who keeps
+        /// `check` and `charge`: over any window a user never gets more than burst + rate × window, a user who keeps
         /// to the rate is never refused, and the promised wait is true.
         #[test]
         fn a_bucket_never_gives_more_than_its_bound(gaps in prop::collection::vec(0u64..2_000_000, 1..200)) {
             let rate = Rate { burst: 3, per_s: 2.0 };
-            let mut buckets = Buckets::new(rate, 16);
+            let mut bucket = Bucket::default();
             let (mut now, mut taken) = (0u64, Vec::new());
             for gap in gaps {
                 now += gap;
-                match buckets.take(7, now) {
-                    Ok(()) => taken.push(now),
-                    Err(wait) => {
-                        prop_assert!(buckets.take(7, now + wait - 2).is_err(), "refused before the promise");
-                        prop_assert!(wait <= 500_001);
-                        now += wait;
-                        prop_assert!(buckets.take(7, now).is_ok(), "kept at the promise");
-                        taken.push(now);
-                    }
+                if let Err(wait) = rate.check(&bucket, now) {
+                    prop_assert!(rate.check(&bucket, now + wait - 2).is_err(), "refused before the promise");
+                    prop_assert!(wait <= 500_001);
+                    now += wait;
+                    prop_assert!(rate.check(&bucket, now).is_ok(), "kept at the promise");
                 }
+                rate.charge(&mut bucket, now);
+                taken.push(now);
             }
             for (i, from) in taken.iter().enumerate() {
                 for (j, to) in taken.iter().enumerate().skip(i) {
@@ -146,15 +88,35 @@ mod tests {
                 }
             }
         }
+
+        /// `check`: who never sends faster than the rate is never refused, whatever happened before at rest.
+        #[test]
+        fn who_keeps_to_the_rate_is_never_refused(
+            gaps in prop::collection::vec(200_000u64..3_000_000, 1..200),
+            start in any::<u32>(),
+        ) {
+            let rate = Rate { burst: 1, per_s: 5.0 };
+            let (mut bucket, mut now) = (Bucket::default(), u64::from(start));
+            for gap in gaps {
+                now += gap;
+                prop_assert_eq!(rate.check(&bucket, now), Ok(()));
+                rate.charge(&mut bucket, now);
+            }
+        }
     }
 
-    /// `Buckets`: a million one-shot users cost no more than the bound.
+    /// `missing`: a bucket is as good as forgotten exactly when it is full.
     #[test]
-    fn one_shot_users_do_not_grow_the_table() {
-        let mut buckets = Buckets::new(Rate { burst: 10, per_s: 2.0 }, 1_000);
-        for user in 0..1_000_000u64 {
-            buckets.take(user, user).expect("a new user has a full bucket");
+    fn a_bucket_is_missing_what_was_taken_until_it_came_back() {
+        let rate = Rate { burst: 10, per_s: 2.0 };
+        let mut bucket = Bucket::default();
+        assert_eq!(rate.missing(&bucket, 0), 0.0);
+        for _ in 0..4 {
+            rate.charge(&mut bucket, 1_000_000);
         }
-        assert!(buckets.len() <= 1_001 && buckets.order.len() <= 4_001, "{}", buckets.len());
+        assert_eq!(rate.missing(&bucket, 1_000_000), 4.0);
+        assert_eq!(rate.missing(&bucket, 2_000_000), 2.0);
+        assert_eq!(rate.missing(&bucket, 3_000_000), 0.0);
+        assert_eq!(rate.missing(&bucket, 90_000_000), 0.0);
     }
 }

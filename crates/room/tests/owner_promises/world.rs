@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use danmaku_room::Now;
-use danmaku_room::admission::Limits;
+use danmaku_room::admission::rule::{Mode as Acts, Modes};
+use danmaku_room::admission::{Limits, Standing};
 use danmaku_room::batch::entry_bytes;
 use danmaku_room::log::RingBounds;
 use danmaku_room::owner::{Config, Fate, Owner};
@@ -107,6 +108,7 @@ impl World {
         let last_seq = loaded.epochs.last().map_or(0, |(_, seq)| seq + UNSTORED_MAX);
         let config = Config {
             limits: Limits {
+                modes: Modes::of(Acts::Off),
                 user: None,
                 room: None,
                 ids: danmaku_room::admission::idempotency::Bounds { window_us: WINDOW_US, ids_max: 1_000 },
@@ -181,7 +183,7 @@ impl World {
             traceparent: "",
         };
         let promise = self.promises;
-        let fate = self.owner.publish(self.now, &author, &send, || promise);
+        let fate = self.owner.publish(self.now, &author, Standing::default(), &send, || promise);
         self.promises += 1;
         match self.remembered(user, id) {
             Some(said) if said.text != text => self.check_refused(fate, ErrorCode::IdReused),

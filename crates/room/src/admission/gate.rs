@@ -1,0 +1,301 @@
+//! Admission of one room: every rule in its order, over one record per user.
+//!
+//! Asking and charging are two steps: what is refused by a later rule has cost its author nothing, so that the wait that
+//! it is told is true. Between the two comes what looks at the text.
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::Hasher;
+
+use danmaku_wire::entry::{Author, Role};
+use danmaku_wire::native::Send;
+use siphasher::sip::SipHasher13;
+
+use super::breaker::{Breaker, Load, State};
+use super::policy::{self, keeps_order};
+use super::priority::Class;
+use super::recent::Recent;
+use super::rule::{Mode, Rule, Tally};
+use super::sliding_window::FairWindow;
+use super::token_bucket::{Bucket, Rate};
+use super::users::Users;
+use super::{Limits, Refusal, Standing};
+use crate::Now;
+
+/// Records of users that are looked at once a second: a full table in about a minute.
+const SWEPT_PER_S: usize = 1_024;
+
+/// Which texts count as said already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Duplicates {
+    /// Characters from which on a text is long.
+    pub chars_min: usize,
+    /// How long a user may not say it again, microseconds.
+    pub window_us: u64,
+    /// Texts remembered; where there are more, the oldest is forgotten.
+    pub texts_max: usize,
+}
+
+impl Default for Duplicates {
+    fn default() -> Self {
+        Self { chars_min: 16, window_us: 30_000_000, texts_max: 16_384 }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Who.
+    pub user: &'a Author,
+    /// What is known of them beside.
+    pub standing: Standing,
+    /// The name of their program, empty where it is not known.
+    pub client: &'a str,
+    /// What was sent.
+    pub send: &'a Send<'a>,
+    /// The text as it is to be shown.
+    pub text: &'a str,
+}
+
+/// What passed, and is to be charged.
+#[derive(Debug, Clone, Copy)]
+pub struct Permit {
+    user: u64,
+    guest: bool,
+    priority: bool,
+    /// A long text by this user.
+    text: Option<u64>,
+}
+
+impl Permit {
+    /// Whether it goes ahead of the crowd.
+    pub const fn priority(&self) -> bool {
+        self.priority
+    }
+}
+
+/// What a room remembers of a user.
+#[derive(Debug, Clone, Copy, Default)]
+struct User {
+    bucket: Bucket,
+    said_us: Option<u64>,
+    guest: bool,
+}
+
+/// The admission of one room.
+#[derive(Debug)]
+pub struct Gate {
+    limits: Limits,
+    secret: [u8; 16],
+    users: Users<User>,
+    window: Option<FairWindow>,
+    vip: Bucket,
+    texts: Recent<()>,
+    breaker: Breaker,
+    tally: Tally,
+}
+
+/// What would be lost with a record, in thousandths of a comment: 0 if nothing.
+fn worth(limits: &Limits, user: &User, now_us: u64) -> u64 {
+    let rate = if user.guest { Some(limits.guest) } else { limits.user };
+    let missing = rate.map_or(0.0, |rate| rate.missing(&user.bucket, now_us));
+    let in_window =
+        |said: &u64| limits.room.is_some_and(|window| now_us.saturating_sub(*said) < window.window_us);
+    let taken = user.said_us.filter(in_window).map_or(0, |_| 1);
+    let slow = match user.said_us {
+        Some(said) if limits.modes.at(Rule::SlowMode) != Mode::Off => {
+            let left = said.saturating_add(limits.policy.slow_interval_us).saturating_sub(now_us);
+            // A slow mode that begins anew is one comment.
+            left.saturating_mul(1_000).div_ceil(limits.policy.slow_interval_us.max(1))
+        }
+        _ => 0,
+    };
+    (missing * 1_000.0).ceil() as u64 + taken * 1_000 + slow
+}
+
+impl Gate {
+    /// The gate of a room that nobody has written in. `secret` keys the hashes of what strangers choose.
+    pub fn new(limits: Limits, secret: [u8; 16]) -> Self {
+        Self {
+            users: Users::new(limits.users_max),
+            window: limits.room.map(FairWindow::new),
+            vip: Bucket::default(),
+            texts: Recent::default(),
+            breaker: Breaker::default(),
+            tally: Tally::default(),
+            limits,
+            secret,
+        }
+    }
+
+    /// Other limits from now on. What users have spent of their buckets stays spent; a window whose size changes is
+    /// counted anew.
+    pub fn set_limits(&mut self, limits: Limits) {
+        if limits.room != self.limits.room {
+            self.window = limits.room.map(FairWindow::new);
+        }
+        self.users.set_max(limits.users_max);
+        self.limits = limits;
+    }
+
+    /// Whether every rule lets a comment pass. Counts what they refuse, and charges nobody.
+    ///
+    /// # Errors
+    /// The first rule that does not.
+    pub fn examine(&mut self, now: Now, ask: &Ask<'_>) -> Result<Permit, Refusal> {
+        let user = self.hash(&[ask.user.id.as_str()]);
+        let record = self.users.find(user).copied().unwrap_or_default();
+        for rule in policy::RULES {
+            if self.acts(rule) {
+                let policy = &self.limits.policy;
+                let answer = policy.check(rule, now, ask.user, &ask.standing, record.said_us, ask.send);
+                answer.or_else(|wait| self.meet(rule, wait))?;
+            }
+        }
+        let classes = &self.limits.classes;
+        let mut class = classes.of(ask.user, ask.client, &ask.standing);
+        if class == Class::Filtered {
+            class = classes.of_heard(ask.user, ask.client, &ask.standing);
+            self.meet(Rule::Filtered, None)?;
+        }
+        let priority = class == Class::Vip && self.has_priority(now.us);
+        let guest = ask.standing.guest;
+        if !priority {
+            self.examine_crowd(now.us, &record, guest, ask.user.role)?;
+        }
+        let text = self.examine_text(now.us, ask)?;
+        Ok(Permit { user, guest, priority, text })
+    }
+
+    /// Whether VIPs are below their ceiling.
+    fn has_priority(&mut self, now_us: u64) -> bool {
+        if !self.acts(Rule::VipCeiling) || self.limits.vip.check(&self.vip, now_us).is_ok() {
+            return true;
+        }
+        !self.tally.meets(Rule::VipCeiling, self.limits.modes.at(Rule::VipCeiling))
+    }
+
+    /// What VIPs below their ceiling need not ask: the user's bucket, the room's window, the breaker.
+    fn examine_crowd(&mut self, now_us: u64, record: &User, guest: bool, role: Role) -> Result<(), Refusal> {
+        if self.acts(Rule::UserRate)
+            && let Some(rate) = self.rate(guest)
+            && let Err(wait) = rate.check(&record.bucket, now_us)
+        {
+            self.meet(Rule::UserRate, Some(wait))?;
+        }
+        if self.acts(Rule::RoomRate)
+            && let Some(window) = &mut self.window
+            && let Err(wait) = window.check(record.said_us, now_us)
+        {
+            self.meet(Rule::RoomRate, Some(wait))?;
+        }
+        if self.acts(Rule::Breaker)
+            && !keeps_order(role)
+            && let Err(wait) = self.breaker.check(&self.limits.breaker, now_us)
+        {
+            self.meet(Rule::Breaker, Some(wait))?;
+        }
+        Ok(())
+    }
+
+    /// The key of a long text, which its author has not said lately.
+    fn examine_text(&mut self, now_us: u64, ask: &Ask<'_>) -> Result<Option<u64>, Refusal> {
+        let Duplicates { chars_min, window_us, .. } = self.limits.duplicates;
+        if !self.acts(Rule::Duplicate) || ask.text.chars().nth(chars_min.saturating_sub(1)).is_none() {
+            return Ok(None);
+        }
+        self.texts.forget(window_us, now_us);
+        let text = self.hash(&[ask.user.id.as_str(), ask.text]);
+        if self.texts.find(text).is_some() {
+            self.meet(Rule::Duplicate, None)?;
+            return Ok(None);
+        }
+        Ok(Some(text))
+    }
+
+    /// Charges for what has passed, at the time at which it did.
+    pub fn charge(&mut self, now: Now, permit: &Permit) {
+        let Permit { user, guest, priority, text } = *permit;
+        let rate = self.rate(guest);
+        let limits = &self.limits;
+        let record = self.users.record(user, |user| worth(limits, user, now.us));
+        (record.said_us, record.guest) = (Some(now.us), guest);
+        if priority {
+            limits.vip.charge(&mut self.vip, now.us);
+        } else {
+            if let Some(rate) = rate {
+                rate.charge(&mut record.bucket, now.us);
+            }
+            if let Some(window) = &mut self.window {
+                window.take(now.us);
+            }
+            self.breaker.take();
+        }
+        // It may have been said twice while somebody else was asked about it.
+        if let Some(text) = text
+            && self.texts.find(text).is_none()
+        {
+            self.texts.remember(text, (), limits.duplicates.texts_max, now.us);
+        }
+    }
+
+    /// Takes notice of the load behind the room.
+    pub fn observe(&mut self, now: Now, load: &Load) {
+        self.breaker.observe(&self.limits.breaker, load, now.us);
+    }
+
+    /// Forgets what is over, and gives memory back; called about once a second.
+    pub fn age(&mut self, now: Now) {
+        let limits = &self.limits;
+        self.users.sweep(SWEPT_PER_S, &|user| worth(limits, user, now.us));
+        self.users.shrink();
+        self.texts.forget(limits.duplicates.window_us, now.us);
+        self.texts.shrink();
+    }
+
+    fn acts(&self, rule: Rule) -> bool {
+        self.limits.modes.at(rule) != Mode::Off
+    }
+
+    fn meet(&mut self, rule: Rule, wait_us: Option<u64>) -> Result<(), Refusal> {
+        match self.tally.meets(rule, self.limits.modes.at(rule)) {
+            true => Err(Refusal::by(rule, wait_us)),
+            false => Ok(()),
+        }
+    }
+
+    fn rate(&self, guest: bool) -> Option<Rate> {
+        self.limits.user.map(|rate| if guest { self.limits.guest } else { rate })
+    }
+
+    fn hash(&self, parts: &[&str]) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.secret);
+        for part in parts {
+            // Their lengths keep the parts apart.
+            hasher.write_usize(part.len());
+            hasher.write(part.as_bytes());
+        }
+        hasher.finish()
+    }
+
+    /// What rules have refused and observed since this was last asked.
+    pub fn take_tally(&mut self) -> Tally {
+        std::mem::take(&mut self.tally)
+    }
+
+    /// Users who were forgotten for want of room since this was last asked.
+    pub fn take_forgotten_users(&mut self) -> u64 {
+        self.users.take_forgotten()
+    }
+
+    /// What the breaker does, and how often it has opened since this was last asked.
+    pub fn breaker(&mut self) -> (State, u64) {
+        (self.breaker.state(), self.breaker.take_opened())
+    }
+
+    /// Whether nothing would be lost with it.
+    pub fn is_idle(&self) -> bool {
+        self.users.is_empty() && self.texts.is_empty()
+    }
+}

@@ -1,0 +1,189 @@
+//! What a room asks of whoever writes: its modes, changed while it goes on.
+
+use danmaku_wire::entry::{Author, COLOR_DEFAULT, Mode as Motion, Role, SIZE_DEFAULT};
+use danmaku_wire::native::Send;
+
+use super::Standing;
+use super::rule::Rule;
+use crate::Now;
+
+/// The numbers behind a room's modes; whether a mode is on is said by [`super::rule::Modes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// When a mute of the room is over, microseconds; `None`: when somebody ends it.
+    pub muted_until_us: Option<u64>,
+    /// The time between two comments of a user, microseconds.
+    pub slow_interval_us: u64,
+    /// The least level.
+    pub level_min: u32,
+    /// How long a user must have followed the room, milliseconds.
+    pub followed_for_ms: u64,
+    /// From which role on a comment may be other than white, scrolling and of the usual size.
+    pub style_role: Role,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            muted_until_us: None,
+            slow_interval_us: 5_000_000,
+            level_min: 1,
+            followed_for_ms: 0,
+            style_role: Role::Vip,
+        }
+    }
+}
+
+/// Whether somebody keeps order in the room, and is not held to its modes.
+pub const fn keeps_order(role: Role) -> bool {
+    matches!(role, Role::Moderator | Role::Streamer | Role::Staff)
+}
+
+impl Policy {
+    /// Whether a rule of the room's state stands against a comment. `said_us` is when the user last wrote here.
+    ///
+    /// # Errors
+    /// How many microseconds until it does not, or `None` where waiting alone does not help.
+    pub fn check(
+        &self,
+        rule: Rule,
+        now: Now,
+        user: &Author,
+        standing: &Standing,
+        said_us: Option<u64>,
+        send: &Send<'_>,
+    ) -> Result<(), Option<u64>> {
+        if rule == Rule::ReadOnly {
+            return Err(None);
+        }
+        if keeps_order(user.role) {
+            return Ok(());
+        }
+        let refuse = |met: bool| if met { Err(None) } else { Ok(()) };
+        match rule {
+            Rule::Muted => match self.muted_until_us {
+                Some(until) if until <= now.us => Ok(()),
+                until => Err(until.map(|until| until - now.us)),
+            },
+            Rule::SlowMode => {
+                let next = said_us.map_or(0, |said| said.saturating_add(self.slow_interval_us));
+                if next > now.us { Err(Some(next - now.us)) } else { Ok(()) }
+            }
+            Rule::Level => refuse(user.level < self.level_min),
+            Rule::Members => refuse(!standing.member),
+            Rule::Followers => match standing.followed_at_ms {
+                None => Err(None),
+                Some(since) => {
+                    let left = since.saturating_add(self.followed_for_ms).saturating_sub(now.wall_ms);
+                    if left > 0 { Err(Some(left.saturating_mul(1_000))) } else { Ok(()) }
+                }
+            },
+            Rule::Vips => refuse((user.role as u8) < Role::Vip as u8),
+            Rule::Style => {
+                let plain =
+                    send.mode == Motion::Scroll && send.color == COLOR_DEFAULT && send.size == SIZE_DEFAULT;
+                refuse(!plain && (user.role as u8) < self.style_role as u8)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The rules of a room's state, in the order in which they are asked.
+pub const RULES: [Rule; 8] = [
+    Rule::ReadOnly,
+    Rule::Muted,
+    Rule::SlowMode,
+    Rule::Level,
+    Rule::Members,
+    Rule::Followers,
+    Rule::Vips,
+    Rule::Style,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use danmaku_wire::id::UserId;
+
+    const NOW: Now = Now { us: 100_000_000, wall_ms: 1_700_000_000_000 };
+
+    struct Case {
+        role: Role,
+        level: u32,
+        standing: Standing,
+        said_us: Option<u64>,
+        mode: Motion,
+        color: u32,
+        size: u8,
+    }
+
+    const PLAIN: Case = Case {
+        role: Role::Viewer,
+        level: 0,
+        standing: Standing { guest: false, member: false, followed_at_ms: None, breaks_rate: false },
+        said_us: None,
+        mode: Motion::Scroll,
+        color: COLOR_DEFAULT,
+        size: SIZE_DEFAULT,
+    };
+
+    fn check(policy: &Policy, rule: Rule, case: &Case) -> Result<(), Option<u64>> {
+        let id = UserId::parse("u1").expect("valid");
+        let user = Author { id, name: "".into(), role: case.role, level: case.level, badges: Vec::new() };
+        let Case { mode, color, size, .. } = *case;
+        let send = Send { id: "", text: "x", mode, color, size, stream_ms: None, traceparent: "" };
+        policy.check(rule, NOW, &user, &case.standing, case.said_us, &send)
+    }
+
+    /// `Policy::check` over every rule: whom it stops, for how long, and whom it lets through.
+    #[test]
+    fn every_mode_stops_whom_it_names_and_nobody_else() {
+        let policy = Policy {
+            muted_until_us: Some(NOW.us + 7),
+            slow_interval_us: 1_000,
+            level_min: 5,
+            followed_for_ms: 10,
+            style_role: Role::Vip,
+        };
+        let following = |ms| Standing { followed_at_ms: Some(NOW.wall_ms - ms), ..PLAIN.standing };
+        for (rule, case, want) in [
+            (Rule::ReadOnly, Case { role: Role::Staff, ..PLAIN }, Err(None)),
+            (Rule::Muted, PLAIN, Err(Some(7))),
+            (Rule::Muted, Case { role: Role::Vip, ..PLAIN }, Err(Some(7))),
+            (Rule::Muted, Case { role: Role::Moderator, ..PLAIN }, Ok(())),
+            (Rule::SlowMode, PLAIN, Ok(())),
+            (Rule::SlowMode, Case { said_us: Some(NOW.us - 400), ..PLAIN }, Err(Some(600))),
+            (Rule::SlowMode, Case { said_us: Some(NOW.us - 1_000), ..PLAIN }, Ok(())),
+            (Rule::SlowMode, Case { said_us: Some(NOW.us), role: Role::Vip, ..PLAIN }, Err(Some(1_000))),
+            (Rule::SlowMode, Case { said_us: Some(NOW.us), role: Role::Streamer, ..PLAIN }, Ok(())),
+            (Rule::Level, Case { level: 4, ..PLAIN }, Err(None)),
+            (Rule::Level, Case { level: 5, ..PLAIN }, Ok(())),
+            (Rule::Members, PLAIN, Err(None)),
+            (Rule::Members, Case { standing: Standing { member: true, ..PLAIN.standing }, ..PLAIN }, Ok(())),
+            (Rule::Followers, PLAIN, Err(None)),
+            (Rule::Followers, Case { standing: following(4), ..PLAIN }, Err(Some(6_000))),
+            (Rule::Followers, Case { standing: following(10), ..PLAIN }, Ok(())),
+            (Rule::Vips, PLAIN, Err(None)),
+            (Rule::Vips, Case { role: Role::Vip, ..PLAIN }, Ok(())),
+            (Rule::Style, PLAIN, Ok(())),
+            (Rule::Style, Case { mode: Motion::Top, ..PLAIN }, Err(None)),
+            (Rule::Style, Case { color: 255, ..PLAIN }, Err(None)),
+            (Rule::Style, Case { size: 40, ..PLAIN }, Err(None)),
+            (Rule::Style, Case { size: 40, role: Role::Vip, ..PLAIN }, Ok(())),
+        ] {
+            assert_eq!(check(&policy, rule, &case), want, "{rule:?}");
+        }
+        let ended = Policy { muted_until_us: Some(NOW.us), ..policy };
+        assert_eq!(check(&ended, Rule::Muted, &PLAIN), Ok(()), "a mute ends");
+        let endless = Policy { muted_until_us: None, ..policy };
+        assert_eq!(check(&endless, Rule::Muted, &PLAIN), Err(None), "or somebody ends it");
+    }
+
+    /// `RULES`: in the order of the table, and all that come before the classes.
+    #[test]
+    fn the_rules_of_the_rooms_state_come_first() {
+        assert_eq!(RULES[..], Rule::ALL[..RULES.len()]);
+        assert_eq!(Rule::ALL[RULES.len()], Rule::Filtered);
+    }
+}
