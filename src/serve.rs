@@ -41,11 +41,13 @@ use crate::worker::{self, Parts};
 
 /// Descriptors that are not client connections: listeners, epoll sets, bells, files.
 const DESCRIPTORS_RESERVED: u64 = 64;
+/// Slots of the lane by which comments come to a worker.
+pub const NORMAL_SLOTS: usize = 65_536;
 /// Mailbox lanes: slots, bytes and age. Control carries at most one token per link and one message per
 /// turn and worker; a full normal lane means half a second of a worker's work is waiting.
 const CONTROL: Bounds = Bounds { slots: 16_384, bytes_max: 64 << 20, age_max_us: u64::MAX };
 const VIP: Bounds = Bounds { slots: 4_096, bytes_max: 8 << 20, age_max_us: 2_000_000 };
-const NORMAL: Bounds = Bounds { slots: 65_536, bytes_max: 64 << 20, age_max_us: 1_000_000 };
+const NORMAL: Bounds = Bounds { slots: NORMAL_SLOTS, bytes_max: 64 << 20, age_max_us: 1_000_000 };
 
 /// What a worker's mailbox takes at most: its slots, which are 64 bytes each, and the bytes behind them.
 pub(crate) const MAILBOX_BYTES_MAX: usize =

@@ -7,82 +7,89 @@ use super::raw::Raw;
 use super::section::{OutOfBounds, Section};
 use super::value::{Duration, Mode, Size};
 
-/// `[[rooms]]`: what differs for the rooms that match; what is absent is as `[limits]` and `[room]` say.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RoomClass {
-    /// Which rooms.
-    #[serde(rename = "match")]
-    pub pattern: Pattern,
-    /// See `limits.user_mode`.
-    pub user_mode: Option<Mode>,
-    /// See `limits.user_burst`.
-    pub user_burst: Option<u32>,
-    /// See `limits.user_per_s`.
-    pub user_per_s: Option<f64>,
-    /// See `limits.room_mode`.
-    pub room_mode: Option<Mode>,
-    /// See `limits.room_window`.
-    pub room_window: Option<Duration>,
-    /// See `limits.room_count_max`.
-    pub room_count_max: Option<u32>,
-    /// See `limits.text_chars_max`.
-    pub text_chars_max: Option<usize>,
-    /// See `limits.text_bytes_max`.
-    pub text_bytes_max: Option<usize>,
-    /// See `room.backlog_bytes`.
-    pub backlog_bytes: Option<Size>,
-    /// See `room.backlog_age`.
-    pub backlog_age: Option<Duration>,
-    /// See `room.snapshot_entries`.
-    pub snapshot_entries: Option<usize>,
+/// Declares a class: keys that lie over those of the same name in a table.
+macro_rules! class {
+    ($( $table:ident { $( $field:ident: $type:ty, )* } )*) => {
+        /// `[[rooms]]`: what differs for the rooms that match; what is absent is as the tables of the same keys say.
+        #[derive(Debug, Clone, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct RoomClass {
+            /// Which rooms.
+            #[serde(rename = "match")]
+            pub pattern: Pattern,
+            $($(
+                #[doc = concat!("See `", stringify!($table), ".", stringify!($field), "`.")]
+                pub $field: Option<$type>,
+            )*)*
+        }
+
+        /// The keys a class may set besides `match`, for the reference.
+        pub const CLASS_KEYS: &[&str] = &[$($( stringify!($field), )*)*];
+
+        impl RoomClass {
+            /// The settings of every room with this class's laid over them.
+            ///
+            /// # Errors
+            /// When one is outside its bounds.
+            pub fn over(&self, raw: &Raw) -> Result<Raw, OutOfBounds> {
+                let mut raw = raw.clone();
+                $($( set(&mut raw.$table.$field, self.$field.as_ref()); )*)*
+                Ok(()) $( .and_then(|()| raw.$table.check()) )* .map_err(|wrong: OutOfBounds| {
+                    let name = wrong.key.rsplit('.').next().unwrap_or_default();
+                    OutOfBounds { key: format!("rooms.{name}"), ..wrong }
+                })?;
+                Ok(raw)
+            }
+        }
+    };
 }
 
-/// The keys a class may set besides `match`, for the reference.
-pub const CLASS_KEYS: [&str; 11] = [
-    "user_mode",
-    "user_burst",
-    "user_per_s",
-    "room_mode",
-    "room_window",
-    "room_count_max",
-    "text_chars_max",
-    "text_bytes_max",
-    "backlog_bytes",
-    "backlog_age",
-    "snapshot_entries",
-];
-
-impl RoomClass {
-    /// The settings of every room with this class's laid over them.
-    ///
-    /// # Errors
-    /// When one is outside its bounds.
-    pub fn over(&self, raw: &Raw) -> Result<Raw, OutOfBounds> {
-        let mut raw = raw.clone();
-        let (limits, room) = (&mut raw.limits, &mut raw.room);
-        set(&mut limits.user_mode, self.user_mode);
-        set(&mut limits.user_burst, self.user_burst);
-        set(&mut limits.user_per_s, self.user_per_s);
-        set(&mut limits.room_mode, self.room_mode);
-        set(&mut limits.room_window, self.room_window);
-        set(&mut limits.room_count_max, self.room_count_max);
-        set(&mut limits.text_chars_max, self.text_chars_max);
-        set(&mut limits.text_bytes_max, self.text_bytes_max);
-        set(&mut room.backlog_bytes, self.backlog_bytes);
-        set(&mut room.backlog_age, self.backlog_age);
-        set(&mut room.snapshot_entries, self.snapshot_entries);
-        raw.limits.check().and_then(|()| raw.room.check()).map_err(|wrong| {
-            let name = wrong.key.rsplit('.').next().unwrap_or_default();
-            OutOfBounds { key: format!("rooms.{name}"), ..wrong }
-        })?;
-        Ok(raw)
+class! {
+    limits {
+        user_mode: Mode,
+        user_burst: u32,
+        user_per_s: f64,
+        guest_burst: u32,
+        guest_per_s: f64,
+        room_mode: Mode,
+        room_window: Duration,
+        room_count_max: u32,
+        vip_mode: Mode,
+        vip_per_s: u32,
+        breaker_mode: Mode,
+        duplicate_mode: Mode,
+        duplicate_window: Duration,
+        duplicate_chars_min: usize,
+        filtered_mode: Mode,
+        filtered_users: Vec<String>,
+        filtered_below_level: u32,
+        vip_users: Vec<String>,
+        text_chars_max: usize,
+        text_bytes_max: usize,
+    }
+    policy {
+        read_only_mode: Mode,
+        muted_mode: Mode,
+        slow_mode: Mode,
+        slow_interval: Duration,
+        level_mode: Mode,
+        level_min: u32,
+        members_mode: Mode,
+        followers_mode: Mode,
+        followed_for: Duration,
+        vips_mode: Mode,
+        style_mode: Mode,
+    }
+    room {
+        backlog_bytes: Size,
+        backlog_age: Duration,
+        snapshot_entries: usize,
     }
 }
 
-fn set<T>(to: &mut T, from: Option<T>) {
+fn set<T: Clone>(to: &mut T, from: Option<&T>) {
     if let Some(value) = from {
-        *to = value;
+        to.clone_from(value);
     }
 }
 

@@ -215,7 +215,11 @@ mod tests {
             ("[limits]\nuser_burst = -1", &[], &["limits.user_burst", "-1 cannot", "a whole number"]),
             ("[websocket]\ndeflate = \"yes\"", &[], &["websocket.deflate", "\"yes\"", "true or false"]),
             ("[room]\nbacklog_bytes = \"1MB\"", &[], &["room.backlog_bytes", "1MB", "MiB"]),
-            ("[limits]\nuser_mode = \"on\"", &[], &["limits.user_mode", "\"on\"", "\"enforce\" or \"off\""]),
+            (
+                "[limits]\nuser_mode = \"on\"",
+                &[],
+                &["limits.user_mode", "\"on\"", "\"enforce\", \"observe\" or \"off\""],
+            ),
             ("[server]\nlisten = \"localhost\"", &[], &["server.listen", "localhost"]),
             ("[server]\nlisten = ", &[], &["live.toml:2", "TOML"]),
             ("[[rooms]]\nuser_burst = 1", &[], &["rooms", "`match` is missing"]),

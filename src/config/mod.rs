@@ -15,7 +15,9 @@ pub mod value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use danmaku_room::admission::{idempotency, sliding_window, text, token_bucket};
+use danmaku_room::admission::priority::{Classes, Match, Names};
+use danmaku_room::admission::rule::{Modes, Rule};
+use danmaku_room::admission::{gate, idempotency, policy, sliding_window, text, token_bucket};
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
@@ -35,7 +37,7 @@ use layers::Layers;
 use raw::Raw;
 pub use section::{Key, OutOfBounds};
 use tls::TlsSettings;
-use value::{Address, Mode, Setting};
+use value::{Address, Setting};
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
 const STASH_BYTES_MAX: usize = 64 << 10;
@@ -477,20 +479,73 @@ fn check_keys(keys: &[AuthKey]) -> Result<(), OutOfBounds> {
     Ok(())
 }
 
+/// How each rule acts.
+fn modes(limits: &raw::Limits, policy: &raw::Policy) -> Modes {
+    let mut modes = Modes::default();
+    for rule in Rule::ALL {
+        let mode = match rule {
+            Rule::ReadOnly => policy.read_only_mode,
+            Rule::Muted => policy.muted_mode,
+            Rule::SlowMode => policy.slow_mode,
+            Rule::Level => policy.level_mode,
+            Rule::Members => policy.members_mode,
+            Rule::Followers => policy.followers_mode,
+            Rule::Vips => policy.vips_mode,
+            Rule::Style => policy.style_mode,
+            Rule::Filtered => limits.filtered_mode,
+            Rule::VipCeiling => limits.vip_mode,
+            Rule::UserRate => limits.user_mode,
+            Rule::RoomRate => limits.room_mode,
+            Rule::Breaker => limits.breaker_mode,
+            Rule::Duplicate => limits.duplicate_mode,
+        };
+        modes.set(rule, mode.into());
+    }
+    modes
+}
+
+/// Who goes first, and who is not heard.
+fn classes(limits: &raw::Limits) -> Classes {
+    let users = |names: &[String]| -> Vec<Match> {
+        names.iter().map(|names| Match::User(Names::parse(names))).collect()
+    };
+    let mut filtered = users(&limits.filtered_users);
+    if limits.filtered_below_level > 0 {
+        filtered.push(Match::LevelBelow(limits.filtered_below_level));
+    }
+    filtered.push(Match::BreaksRate);
+    Classes { vip: users(&limits.vip_users), filtered }
+}
+
 fn room_settings(raw: &Raw) -> RoomSettings {
-    let Raw { limits, room, flush, idempotency, .. } = raw;
+    let Raw { limits, policy, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
-    let on = |mode: Mode| mode == Mode::Enforce;
+    let rate = |burst, per_s| token_bucket::Rate { burst, per_s };
     let limits = admission::Limits {
-        user: on(limits.user_mode)
-            .then_some(token_bucket::Rate { burst: limits.user_burst, per_s: limits.user_per_s }),
+        modes: modes(limits, policy),
+        user: Some(rate(limits.user_burst, limits.user_per_s)),
+        guest: rate(limits.guest_burst, limits.guest_per_s),
         users_max: limits.users_max,
-        room: on(limits.room_mode).then_some(sliding_window::Window {
+        room: Some(sliding_window::Window {
             window_us: limits.room_window.us(),
             count_max: limits.room_count_max,
         }),
+        vip: rate(limits.vip_per_s, limits.vip_per_s.into()),
+        classes: classes(limits).into(),
+        policy: policy::Policy {
+            slow_interval_us: policy.slow_interval.us(),
+            level_min: policy.level_min,
+            followed_for_ms: policy.followed_for.us() / 1_000,
+            ..policy::Policy::default()
+        },
+        duplicates: gate::Duplicates {
+            chars_min: limits.duplicate_chars_min,
+            window_us: limits.duplicate_window.us(),
+            ..gate::Duplicates::default()
+        },
         text: text::Limits { chars_max: limits.text_chars_max, bytes_max: limits.text_bytes_max },
         ids: idempotency::Bounds { ids_max: idempotency.ids_max, window_us: idempotency.window.us() },
+        ..admission::Limits::default()
     };
     let owner = owner::Config {
         limits,

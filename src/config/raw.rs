@@ -36,6 +36,8 @@ pub struct Raw {
     pub connections: Connections,
     /// How much anyone may say in a room.
     pub limits: Limits,
+    /// What rooms ask of whoever writes.
+    pub policy: Policy,
     /// What rooms keep in memory.
     pub room: Room,
     /// When what was said goes out.
@@ -52,7 +54,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 12] {
+    fn sections(&self) -> [&dyn Section; 13] {
         [
             &self.server,
             &self.auth,
@@ -61,6 +63,7 @@ impl Raw {
             &self.websocket,
             &self.connections,
             &self.limits,
+            &self.policy,
             &self.room,
             &self.flush,
             &self.slow_consumer,
@@ -258,24 +261,78 @@ section! {
         joins_per_s: u32 = 2 => 1 to 1_000_000,
         /// Moves it may make at once.
         joins_burst: u32 = 10 => 1 to 1_000,
-        /// Whether users are limited in each room.
+        /// Whether users are limited in each room. This and every other key that ends in `mode` says how a rule acts:
+        /// `"enforce"`, `"observe"` (it counts what it would refuse, and refuses nothing) or `"off"`.
         user_mode: Mode = Mode::Enforce,
         /// Comments a user may send at once.
         user_burst: u32 = 10 => 1 to 1_000_000,
         /// Comments a second that a user gets back.
         user_per_s: f64 = 2.0 => 0.001 to 1_000_000.0,
-        /// Users a room remembers.
+        /// The same for guests, unless they come from this machine: comments at once.
+        guest_burst: u32 = 3 => 1 to 1_000_000,
+        /// Comments a second that a guest gets back.
+        guest_per_s: f64 = 0.2 => 0.001 to 1_000_000.0,
+        /// Users a room remembers; above it the one is forgotten with whom least is lost.
         users_max: usize = 65_536 => 1 to 16_777_216,
-        /// Whether rooms are limited.
+        /// Whether rooms are limited. Near the limit those who wrote least come first.
         room_mode: Mode = Mode::Enforce,
         /// The window of a room.
         room_window: Duration = Duration::of_ms(10_000) => "1s" to "1h",
         /// Comments in a window.
         room_count_max: u32 = 5_000 => 1 to 1_000_000_000,
+        /// Whether the priority of VIPs has a ceiling. Above it they go with the crowd; below it neither the rate of users
+        /// nor that of rooms holds for them.
+        vip_mode: Mode = Mode::Enforce,
+        /// Comments a second of all VIPs in a room together that have priority.
+        vip_per_s: u32 = 50 => 1 to 1_000_000,
+        /// Whether a room sheds its crowd while its store or its worker cannot keep up.
+        breaker_mode: Mode = Mode::Enforce,
+        /// Whether a user is kept from saying the same long text again.
+        duplicate_mode: Mode = Mode::Enforce,
+        /// How long.
+        duplicate_window: Duration = Duration::of_ms(30_000) => "1s" to "1h",
+        /// Characters from which on a text is long.
+        duplicate_chars_min: usize = 16 => 1 to 10_000,
+        /// Whether users are not heard who match one of the next two, and connections that break their rate.
+        filtered_mode: Mode = Mode::Enforce,
+        /// Ids of users who are not heard; `*` at the end stands for any rest.
+        filtered_users: Vec<String> = Vec::new(),
+        /// Levels below this are not heard.
+        filtered_below_level: u32 = 0 => 0 to 1_000_000,
+        /// Ids of users who are VIPs whatever their role; `*` at the end stands for any rest.
+        vip_users: Vec<String> = Vec::new(),
         /// Characters of a text.
         text_chars_max: usize = 100 => 1 to 10_000,
         /// Bytes of a text.
         text_bytes_max: usize = 400 => 1 to 40_000,
+    }
+}
+
+section! {
+    /// `[policy]`
+    Policy = "policy" {
+        /// Whether nobody may write.
+        read_only_mode: Mode = Mode::Off,
+        /// Whether nobody but moderators, the streamer and staff may write. They are not held to the rest of this table.
+        muted_mode: Mode = Mode::Off,
+        /// Whether a user waits between two comments.
+        slow_mode: Mode = Mode::Off,
+        /// How long.
+        slow_interval: Duration = Duration::of_ms(5_000) => "100ms" to "1d",
+        /// Whether users need a level.
+        level_mode: Mode = Mode::Off,
+        /// Which.
+        level_min: u32 = 1 => 0 to 1_000_000,
+        /// Whether only members may write.
+        members_mode: Mode = Mode::Off,
+        /// Whether only followers may write.
+        followers_mode: Mode = Mode::Off,
+        /// For how long they must have followed.
+        followed_for: Duration = Duration::of_ms(0) => "0ms" to "365d",
+        /// Whether only VIPs may write.
+        vips_mode: Mode = Mode::Off,
+        /// Whether only VIPs may write other than in white, scrolling and of the usual size.
+        style_mode: Mode = Mode::Off,
     }
 }
 

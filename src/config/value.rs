@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use danmaku_room::admission::rule;
 use serde::{Deserialize, Deserializer, de};
 
 /// A value as the reference shows it and as bounds compare it.
@@ -121,16 +122,29 @@ impl<'de> Deserialize<'de> for Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// It refuses.
+    /// It refuses, and counts what it refuses.
     Enforce,
+    /// It counts what it would refuse.
+    Observe,
     /// It is not there.
     Off,
+}
+
+impl From<Mode> for rule::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Enforce => Self::Enforce,
+            Mode::Observe => Self::Observe,
+            Mode::Off => Self::Off,
+        }
+    }
 }
 
 impl Setting for Mode {
     fn written(&self) -> Option<String> {
         Some(match self {
             Self::Enforce => "\"enforce\"".to_owned(),
+            Self::Observe => "\"observe\"".to_owned(),
             Self::Off => "\"off\"".to_owned(),
         })
     }

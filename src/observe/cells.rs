@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use danmaku_room::admission::rule::{Rule, Tally};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::native::ErrorCode;
 
@@ -50,6 +51,10 @@ macro_rules! cells {
             pub refused: [Cell; ErrorCode::ALL.len()],
             /// Limits that peers met.
             pub limits: [Cell; Limit::ALL.len()],
+            /// What rules of admission refused.
+            pub rules_refused: [Cell; Rule::ALL.len()],
+            /// What rules that only observe would have refused.
+            pub rules_observed: [Cell; Rule::ALL.len()],
             /// Ended sessions by close code.
             pub closed: [Cell; CLOSE_CODES.len()],
         }
@@ -60,6 +65,8 @@ macro_rules! cells {
                     $( $field: Cell::default(), )*
                     refused: std::array::from_fn(|_| Cell::default()),
                     limits: std::array::from_fn(|_| Cell::default()),
+                    rules_refused: std::array::from_fn(|_| Cell::default()),
+                    rules_observed: std::array::from_fn(|_| Cell::default()),
                     closed: std::array::from_fn(|_| Cell::default()),
                 }
             }
@@ -195,6 +202,12 @@ cells! {
     unstored: Gauge,
     /// Times that a worker stood still for half a second or more, stopped or starved.
     pauses: Counter,
+    /// Rooms whose breaker is open: they refuse the crowd.
+    breakers_open: Gauge,
+    /// Rooms whose breaker is half-open: a few probes pass.
+    breakers_half_open: Gauge,
+    /// Times that a room's breaker opened.
+    breakers_opened: Counter,
     /// Panics caught in sessions.
     session_panics: Counter,
     /// Hand-overs by which this process took the place of another.
@@ -241,6 +254,17 @@ impl Cells {
     /// Counts a limit that peers met, so often.
     pub fn met_often(&self, limit: Limit, n: u64) {
         self.limits[limit as usize].add(n);
+    }
+
+    /// Counts what the rules of a room met.
+    pub fn count_rules(&self, tally: &Tally) {
+        for (cells, counts) in
+            [(&self.rules_refused, &tally.refused), (&self.rules_observed, &tally.observed)]
+        {
+            for (rule, n) in counts.iter().filter(|(_, n)| *n > 0) {
+                cells[rule as usize].add(n);
+            }
+        }
     }
 
     /// Counts an ended session.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use danmaku_room::admission::rule::Rule;
 use danmaku_wire::native::ErrorCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -26,6 +27,25 @@ pub fn registry(cells: Vec<Arc<Cells>>) -> Registry {
 }
 
 impl Workers {
+    /// What the rules of admission refused, and what those would have that only observe.
+    fn encode_rules(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        type Pick = fn(&Cells) -> &[Cell; Rule::ALL.len()];
+        let families: [(_, _, Pick); 2] = [
+            ("rule_refused", "Comments that rules of admission refused.", |cells| &cells.rules_refused),
+            ("rule_observed", "Comments that observing rules would have refused.", |cells| {
+                &cells.rules_observed
+            }),
+        ];
+        for (name, help, pick) in families {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (i, rule) in Rule::ALL.iter().enumerate() {
+                let count = ConstCounter::new(self.sum(|cells| &pick(cells)[i]));
+                count.encode(family.encode_family(&[("rule", rule.name())])?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn sum(&self, pick: impl Fn(&Cells) -> &Cell) -> u64 {
         self.0.iter().map(|cells| pick(cells).read()).fold(0, u64::wrapping_add)
     }
@@ -73,6 +93,7 @@ impl Collector for Workers {
             let count = ConstCounter::new(self.sum(|c| &c.limits[i]));
             count.encode(met.encode_family(&[("limit", limit.row().name)])?)?;
         }
+        self.encode_rules(&mut encoder)?;
         let mut closed = encoder.encode_descriptor("closed", "Sessions ended.", None, MetricType::Counter)?;
         for (i, code) in CLOSE_CODES.iter().enumerate() {
             let count = ConstCounter::new(self.sum(|c| &c.closed[i]));

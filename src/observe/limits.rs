@@ -234,12 +234,12 @@ limits! {
         => "`too_many_rooms`, and close 1013 where it was the first room or another worker's; over HTTP 429",
     Users("users", "limits.users_max", "limits"::a_room_remembers_only_so_many_users):
         "Users whose rate a room remembers."
-        => "the one that wrote longest ago is forgotten: it has a full bucket again",
+        => "one is forgotten with whom little is lost: who has most of its bucket left",
     Ids("ids", "idempotency.ids_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Ids that a room remembers."
         => "`ids_full` with `retryAfterMs`",
     UserRate("user_rate", "limits.user_burst", "limits"::a_comment_over_a_limit_is_refused_by_name):
-        "Comments of a user in a room; `limits.user_per_s` come back each second."
+        "Comments of a user in a room; `limits.user_per_s` come back each second. Guests have `limits.guest_burst`."
         => "`rate_limited` with `retryAfterMs`",
     RoomRate("room_rate", "limits.room_count_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Comments of a room within `limits.room_window`."
@@ -262,6 +262,8 @@ const TICKET_BYTES: usize = 512;
 const USER_CHANGED_BYTES: usize = 512;
 /// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
 const USER_BYTES: usize = 200;
+/// A long text that was said, with its place in the order of age, hash table and queue at their fullest, bytes.
+const SAID_BYTES: usize = 80;
 /// An id with its place in the order of age, in the room and in the store, bytes.
 const ID_BYTES: usize = 300;
 /// A comment with its author, text and bookkeeping beside `limits.text_bytes_max`, bytes.
@@ -362,6 +364,14 @@ pub const MEMORY: [Memory; 17] = [
         per: Per::Room,
         formula: "`limits.users_max` × 200 B",
         bytes: |config| config.rooms().map(|r| r.owner.limits.users_max).max().unwrap_or(0) * USER_BYTES,
+    },
+    Memory {
+        name: "long texts",
+        per: Per::Room,
+        formula: "16,384 × 80 B",
+        bytes: |config| {
+            config.rooms().map(|r| r.owner.limits.duplicates.texts_max).max().unwrap_or(0) * SAID_BYTES
+        },
     },
     Memory {
         name: "ids",

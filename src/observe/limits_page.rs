@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use danmaku_room::admission::rule::{Mode, Rule};
+
 use super::limits::{Limit, Load, MEMORY, Per, worst_case};
 use crate::config::raw::Raw;
 use crate::config::{Config, Flags};
@@ -14,6 +16,18 @@ const HEAD: &str = "\
 Every limit has a key ([config.md](config.md)), a counter (`danmaku_limit_met_total{limit=\"…\"}`) and a test that meets it on the
 wire. Meeting one costs whoever meets it, never the room. What a connection is refused for is told by code
 ([protocol.md](protocol.md#error-codes)); a close or a status ends it.
+";
+
+const RULES_HEAD: &str = "
+## Rules of admission
+
+What a room asks of a comment, in this order; the first rule that stands against it is named in the refusal. Each key says how its rule
+acts: `enforce` refuses and counts (`danmaku_rule_refused_total{rule=\"…\"}`), `observe` counts what it would refuse
+(`danmaku_rule_observed_total`) and lets it pass, `off` does not ask. What is refused has cost its author nothing. Moderators, the streamer
+and staff are VIPs, and are not held to the room's modes but `read_only`.
+
+| rule | key | default | code | VIPs | refuses |
+| --- | --- | --- | --- | --- | --- |
 ";
 
 const MEMORY_HEAD: &str = "
@@ -47,6 +61,7 @@ pub fn page() -> String {
         let value = value.trim_matches('"');
         let _ = writeln!(out, "| `{}` | `{}` | {value} | {} | {} |", row.name, row.key, row.what, row.met);
     }
+    rules(&mut out);
     out.push_str(MEMORY_HEAD);
     for memory in MEMORY {
         let bytes = size((memory.bytes)(&config) as u64);
@@ -61,6 +76,22 @@ pub fn page() -> String {
         let _ = writeln!(out, "| {workers} | {sessions} | {requests} | {rooms} | {sum} |");
     }
     out
+}
+
+fn rules(out: &mut String) {
+    out.push_str(RULES_HEAD);
+    for rule in Rule::ALL {
+        let row = rule.row();
+        let mode = match row.default {
+            Mode::Enforce => "enforce",
+            Mode::Observe => "observe",
+            Mode::Off => "off",
+        };
+        let vips = if row.spares_vip { "spared below the ceiling" } else { "held to it" };
+        let code = row.code.as_str();
+        let _ =
+            writeln!(out, "| `{}` | `{}` | {mode} | `{code}` | {vips} | {} |", row.name, row.key, row.what);
+    }
 }
 
 /// Bytes in the largest unit of which there are ten at least.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use danmaku_room::admission::Refusal;
+use danmaku_room::admission::{Refusal, Standing};
 use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
@@ -20,6 +20,8 @@ pub struct Call {
     pub room: RoomId,
     /// Who wrote it.
     pub user: Arc<Author>,
+    /// What is known of them beside.
+    pub standing: Standing,
     /// What was written.
     pub send: OwnedSend,
     /// Where the request waits.
@@ -50,12 +52,12 @@ impl Calls {
 impl Worker {
     /// A comment over HTTP, on its way to the room's owner.
     pub(super) fn publish_call(&mut self, call: Call) {
-        let Call { room, user, send, answer } = call;
+        let Call { room, user, standing, send, answer } = call;
         let number = self.calls.wait(answer);
         let reply = ReplyTo { worker: self.index, publisher: Publisher::Call(number) };
         let owner = self.shared.owner(&room);
         let bytes = 256 + send.as_send().text.len();
-        let publish = Publish { room, reply, user, send };
+        let publish = Publish { room, reply, user, standing, send };
         if owner == self.index {
             return self.publish_from_afar(publish);
         }

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use danmaku_room::admission::Standing;
 use danmaku_room::form::Encoding;
 use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
@@ -510,6 +511,13 @@ impl Worker {
             local.view.empty_us = Some(now_us);
             local.view.waiting.clear();
         }
+    }
+
+    /// What is known of a session beside its author. Guests from this machine write as users do: no limit of addresses
+    /// applies to them either.
+    pub(super) fn standing(&mut self, slot: u32, author: &Author) -> Standing {
+        let guest = guest::is_guest(author) && self.slab.cold(slot).place != Place::NONE;
+        Standing { guest, ..Standing::default() }
     }
 
     /// Who publishes here: made when it is first needed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use danmaku_room::admission::Refusal;
+use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::batch::Batch;
 use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::{RoomId, UserId};
@@ -54,6 +54,8 @@ pub struct Publish {
     pub reply: ReplyTo,
     /// Who wrote it.
     pub user: Arc<Author>,
+    /// What is known of them beside.
+    pub standing: Standing,
     /// What was written.
     pub send: OwnedSend,
 }

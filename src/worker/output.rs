@@ -142,7 +142,9 @@ impl Worker {
             }
             Outcome::Refused(refusal) => {
                 self.cells.refuse(refusal.code);
+                let message = refusal.to_string();
                 let error = ErrorMessage {
+                    message: &message,
                     retry_after_ms: refusal.retry_after_ms,
                     ..ErrorMessage::new(id, refusal.code)
                 };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use danmaku_mailbox::Lane;
-use danmaku_room::admission::Refusal;
+use danmaku_room::admission::rule::Rule;
+use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::owner::{Answer, Fate, Owner};
 use danmaku_room::store::{Progress, Promise, Waker};
 use danmaku_wire::disconnect::DisconnectCode;
@@ -40,6 +41,7 @@ impl Worker {
             return self.refuse(slot, Some(send.id), ErrorCode::Unauthorized);
         }
         let user = self.author(slot);
+        let standing = self.standing(slot, &user);
         let publisher = Publisher::Session(self.slab.reference(slot));
         let reply = ReplyTo { worker: self.index, publisher };
         let unanswered = &mut self.slab.cold(slot).unanswered;
@@ -49,13 +51,13 @@ impl Worker {
         *unanswered += 1;
         let local = self.rooms.get(room);
         if local.owner.is_some() {
-            if let Some(outcome) = self.publish_here(room, &user, send, reply) {
+            if let Some(outcome) = self.publish_here(room, &user, standing, send, reply) {
                 self.tell_fate(&Reply { publisher, id: send.id.into(), outcome });
             }
             return;
         }
         let owner = self.shared.owner(&local.id);
-        let publish = Publish { room: local.id.clone(), reply, user, send: send.into() };
+        let publish = Publish { room: local.id.clone(), reply, user, standing, send: send.into() };
         let request = Request::Publish(Box::new(publish));
         if owner == self.index
             || self.post(owner).normal(request, 256 + send.text.len(), self.now.us).is_err()
@@ -87,9 +89,9 @@ impl Worker {
     }
 
     fn publish_sent(&mut self, index: u32, publish: Publish) {
-        let Publish { reply, user, send, .. } = publish;
+        let Publish { reply, user, standing, send, .. } = publish;
         let send = send.as_send();
-        if let Some(outcome) = self.publish_here(index, &user, &send, reply) {
+        if let Some(outcome) = self.publish_here(index, &user, standing, &send, reply) {
             self.reply(reply, send.id.into(), outcome);
         }
     }
@@ -100,6 +102,7 @@ impl Worker {
         &mut self,
         room: u32,
         user: &Arc<Author>,
+        standing: Standing,
         send: &Send<'_>,
         reply: ReplyTo,
     ) -> Option<Outcome> {
@@ -109,11 +112,11 @@ impl Worker {
         let Some(OwnerState::Active(active)) = &mut local.owner else {
             return Some(Outcome::Refused(NOT_NOW));
         };
-        let publish = || active.owner.publish(now, user, send, || reply);
+        let publish = || active.owner.publish(now, user, standing, send, || reply);
         match catch_unwind(AssertUnwindSafe(publish)) {
             Ok(fate) => {
                 if let Fate::Refused(refusal) = &fate {
-                    self.note_refusal(room, refusal.code, send);
+                    self.note_refusal(room, refusal, send);
                 }
                 self.outcome_of(room, fate)
             }
@@ -125,14 +128,16 @@ impl Worker {
     }
 
     /// Counts the limit that a room refused a comment for, if it was one.
-    fn note_refusal(&mut self, room: u32, code: ErrorCode, send: &Send<'_>) {
+    fn note_refusal(&mut self, room: u32, refusal: &Refusal, send: &Send<'_>) {
         let text = self.config.room(&self.rooms.get(room).id).owner.limits.text;
-        let limit = match code {
-            ErrorCode::RateLimited => Limit::UserRate,
-            ErrorCode::Overloaded => Limit::RoomRate,
-            ErrorCode::IdsFull => Limit::Ids,
-            ErrorCode::TextTooLong if send.text.trim().chars().count() > text.chars_max => Limit::TextChars,
-            ErrorCode::TextTooLong => Limit::TextBytes,
+        let limit = match (refusal.rule, refusal.code) {
+            (Some(Rule::UserRate), _) => Limit::UserRate,
+            (Some(Rule::RoomRate), _) => Limit::RoomRate,
+            (None, ErrorCode::IdsFull) => Limit::Ids,
+            (None, ErrorCode::TextTooLong) if send.text.trim().chars().count() > text.chars_max => {
+                Limit::TextChars
+            }
+            (None, ErrorCode::TextTooLong) => Limit::TextBytes,
             _ => return,
         };
         self.cells.met(limit);

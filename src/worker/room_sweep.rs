@@ -3,9 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
+use danmaku_mailbox::Lane;
+use danmaku_room::admission::breaker::{Load, State};
+
 use super::Worker;
 use super::rooms::{Follow, OwnerState};
 use crate::observe::limits::Limit;
+use crate::serve::NORMAL_SLOTS;
 
 /// Rooms looked at in one turn: a fifth of a millisecond where none of them is in the cache.
 const ROOMS_PER_TURN: u32 = 256;
@@ -18,6 +22,8 @@ pub(super) struct RoomSweep {
     unstored: u64,
     tick_max: u64,
     forms_max: usize,
+    breakers_open: u64,
+    breakers_half_open: u64,
 }
 
 impl Worker {
@@ -44,11 +50,20 @@ impl Worker {
         self.cells.unstored.set(sweep.unstored);
         self.cells.tick_us_max.set(sweep.tick_max);
         self.cells.room_forms_max.set(sweep.forms_max as u64);
+        self.cells.breakers_open.set(sweep.breakers_open);
+        self.cells.breakers_half_open.set(sweep.breakers_half_open);
         false
+    }
+
+    /// What lies behind the rooms of this worker: how full the lane is by which comments come to it.
+    fn load_behind(&self) -> Load {
+        let depth = self.post(self.index).depth(Lane::Normal);
+        Load { mailbox_percent: (depth * 100 / NORMAL_SLOTS) as u8, ..Load::default() }
     }
 
     fn sweep_room(&mut self, index: u32, sweep: &mut RoomSweep) {
         let now = self.now;
+        let load = self.load_behind();
         let local = self.rooms.get(index);
         sweep.tick_max = sweep.tick_max.max(local.view.law.tick_us());
         let forms = local.view.members.iter().filter(|list| !list.is_empty()).count();
@@ -58,6 +73,12 @@ impl Worker {
             sweep.unstored += active.owner.unstored() as u64;
             active.owner.age(now);
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
+            active.owner.observe(now, &load);
+            self.cells.count_rules(&active.owner.take_tally());
+            let (state, opened) = active.owner.breaker();
+            self.cells.breakers_opened.add(opened);
+            sweep.breakers_open += u64::from(state == State::Open);
+            sweep.breakers_half_open += u64::from(state == State::HalfOpen);
             let unused_us = now.us.saturating_sub(active.owner.active_us());
             if active.owner.idle() && unused_us > self.config.linger_us {
                 local.owner = None;

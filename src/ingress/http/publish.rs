@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bumpalo::Bump;
+use danmaku_room::admission::Standing;
 use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{Ack, AckState, DecodeError, ErrorCode, ServerMessage, json};
@@ -130,7 +131,9 @@ impl Front {
         }
         let (answer, fate) = oneshot::channel();
         let id = send.as_send().id.to_owned();
-        self.inbox.call(Call { room, user, send, answer });
+        let guest = guest::is_guest(&user) && place != Place::NONE;
+        let standing = Standing { guest, ..Standing::default() };
+        self.inbox.call(Call { room, user, standing, send, answer });
         let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
         match tokio::time::timeout(within, fate).await {
             Ok(Ok(outcome)) => told(&id, &outcome),
@@ -199,7 +202,10 @@ fn told(id: &str, outcome: &Outcome) -> Response<Full<Bytes>> {
             );
             response
         }
-        Outcome::Refused(refused) => refusal(refused.code, refused.retry_after_ms, &[]),
+        Outcome::Refused(refused) => {
+            let rule = refused.rule.map(|rule| ("rule", rule.name().into()));
+            refusal(refused.code, refused.retry_after_ms, rule.as_slice())
+        }
         Outcome::NotStored { seq } => {
             refusal(ErrorCode::NotStored, None, &[("seq", (*seq).into()), ("shown", true.into())])
         }
