@@ -9,6 +9,7 @@ mod support;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use danmaku::config::raw::Raw;
@@ -34,7 +35,6 @@ fn start(settings: &[(&str, &str)]) -> Server {
 /// Somebody in a room.
 struct Person {
     socket: RawSocket,
-    said: u32,
 }
 
 impl Person {
@@ -55,7 +55,7 @@ impl Person {
     fn with(server: &Server, headers: &str) -> Self {
         let mut socket = RawSocket::join(server.address, "r1", headers);
         socket.hears("\"joined\"");
-        Self { socket, said: 0 }
+        Self { socket }
     }
 
     /// Says something and hears what became of it: `Null` where it was taken, the error where it was not.
@@ -64,8 +64,9 @@ impl Person {
     }
 
     fn sends(&mut self, mut send: Value) -> Value {
-        self.said += 1;
-        let id = format!("n-{}", self.said);
+        // The same id by the same user would be the same comment.
+        static IDS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("n-{}-", IDS.fetch_add(1, Ordering::Relaxed));
         send["id"] = id.as_str().into();
         self.socket.say(&json!({ "send": send }).to_string());
         let answer = self.socket.hears(&format!("\"id\":\"{id}\""));

@@ -218,7 +218,7 @@ mod tests {
             (
                 "[limits]\nuser_mode = \"on\"",
                 &[],
-                &["limits.user_mode", "\"on\"", "\"enforce\", \"observe\" or \"off\""],
+                &["limits.user_mode", "\"on\"", "\"enforce\" or \"observe\" or \"off\""],
             ),
             ("[server]\nlisten = \"localhost\"", &[], &["server.listen", "localhost"]),
             ("[server]\nlisten = ", &[], &["live.toml:2", "TOML"]),

@@ -73,7 +73,8 @@ pub(super) fn write_answer(out: &mut Writer, answer: &Answer) {
             out.u64(*seq);
             out.option(epoch.as_ref(), |out, epoch| out.text(epoch.as_str()));
         }
-        Outcome::Refused(Refusal { code, retry_after_ms }) => {
+        // The rule is told to whoever asks this process; the other one tells the code.
+        Outcome::Refused(Refusal { code, retry_after_ms, rule: _ }) => {
             out.u8(1);
             out.text(code.as_str());
             out.option(*retry_after_ms, Writer::u64);
@@ -91,7 +92,7 @@ pub(super) fn read_answer(from: &mut Reader<'_>) -> Result<Answer, Malformed> {
         0 => Outcome::Accepted { seq: read_seq(from)?, epoch: from.option(read_epoch)? },
         1 => {
             let code = ErrorCode::parse(from.text()?).ok_or(Malformed("a reason that there is not"))?;
-            Outcome::Refused(Refusal { code, retry_after_ms: from.option(Reader::u64)? })
+            Outcome::Refused(Refusal { code, rule: None, retry_after_ms: from.option(Reader::u64)? })
         }
         2 => Outcome::NotStored { seq: read_seq(from)? },
         _ => return Err(Malformed("an outcome that there is not")),

@@ -181,8 +181,11 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let code = prop::sample::select(ErrorCode::ALL.to_vec());
     prop_oneof![
         (0..1u64 << 50, option::of(epoch())).prop_map(|(seq, epoch)| Outcome::Accepted { seq, epoch }),
-        (code, option::of(any::<u64>()))
-            .prop_map(|(code, retry_after_ms)| Outcome::Refused(Refusal { code, retry_after_ms })),
+        (code, option::of(any::<u64>())).prop_map(|(code, retry_after_ms)| Outcome::Refused(Refusal {
+            code,
+            rule: None,
+            retry_after_ms
+        })),
         (0..1u64 << 50).prop_map(|seq| Outcome::NotStored { seq }),
     ]
 }

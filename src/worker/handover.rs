@@ -271,7 +271,7 @@ impl Worker {
                 self.carry(pump);
             }
         }
-        for Call { room, user, send, answer } in calls {
+        for Call { room, user, send, answer, standing: _ } in calls {
             let call = self.calls.wait(answer);
             let _ = late.send(Late::Call(Forwarded { worker: self.index, call, room, user, send }));
         }

@@ -28,6 +28,8 @@ const FILL_SLICES: f64 = 32.0;
 /// The part of the bound for which there are places at most: what a crowd may take at once, and how long it then waits,
 /// swings about less the smaller it is.
 const PLACES_PART: f64 = 8.0;
+/// Places there may be in any case: a small window is simply first come, first served.
+const PLACES_LEAST: f64 = 8.0;
 /// How many times what the window lacks there may be places.
 const PLACES_PER_FREE: f64 = 4.0;
 /// How much longer a wait is than it need be, so that it is true, microseconds.
@@ -53,7 +55,8 @@ impl Window {
     }
 
     fn places_max(&self) -> f64 {
-        (f64::from(self.count_max) / PLACES_PART).max(1.0)
+        let count_max = f64::from(self.count_max);
+        (count_max / PLACES_PART).max(count_max.min(PLACES_LEAST))
     }
 }
 
