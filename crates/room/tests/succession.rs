@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
-use danmaku_room::admission::Limits;
+use danmaku_room::admission::{Limits, Standing};
 use danmaku_room::log::RingBounds;
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::replica::{Replica, Resume};
@@ -47,7 +47,7 @@ fn say(owner: &mut Owner<()>, now: Now, id: &str) -> u64 {
     });
     let send =
         Send { id, text: "text", mode: Mode::Scroll, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(now, &user, &send, || ()) {
+    match owner.publish(now, &user, Standing::default(), &send, || ()) {
         Fate::Accepted { seq } => seq,
         other => panic!("{id}: {other:?}"),
     }
