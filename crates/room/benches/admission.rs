@@ -13,6 +13,7 @@ use std::time::Instant;
 use criterion::Criterion;
 use danmaku_room::Now;
 use danmaku_room::admission::gate::{Ask, Gate};
+use danmaku_room::admission::rule::{Mode as Acts, Modes, Rule};
 use danmaku_room::admission::sliding_window::Window;
 use danmaku_room::admission::token_bucket::Rate;
 use danmaku_room::admission::{Limits, Standing};
@@ -63,6 +64,23 @@ fn admit(gate: &mut Gate, user: &Author, n: usize, text: &mut String) -> bool {
     // Ten thousand comments a second.
     let now = Now { us: 1_000_000 + n as u64 * 100, wall_ms: 1_700_000_000_000 };
     let ask = Ask { user, standing: Standing::default(), client: "", send: &send, text };
+    gate.examine(now, &ask).map(|permit| gate.charge(now, &permit)).is_ok()
+}
+
+/// A room that has the bucket of users and no other rule, as a limiter has that knows nothing else.
+fn bucket_alone() -> Gate {
+    let mut modes = Modes::of(Acts::Off);
+    modes.set(Rule::UserRate, Acts::Enforce);
+    let user = Some(Rate { burst: 1_000, per_s: 1_000.0 });
+    Gate::new(Limits { modes, user, users_max: 2 * USERS, room: None, ..Limits::default() }, [7; 16])
+}
+
+/// One comment that is always the same.
+fn take_token(gate: &mut Gate, user: &Author, n: usize) -> bool {
+    let (mode, color, size) = (Mode::Scroll, COLOR_DEFAULT, SIZE_DEFAULT);
+    let send = Send { id: "", text: "x", mode, color, size, stream_ms: None, traceparent: "" };
+    let now = Now { us: 1_000_000 + n as u64 * 100, wall_ms: 1_700_000_000_000 };
+    let ask = Ask { user, standing: Standing::default(), client: "", send: &send, text: "x" };
     gate.examine(now, &ask).map(|permit| gate.charge(now, &permit)).is_ok()
 }
 
@@ -119,6 +137,15 @@ fn main() {
     let governor_warm = least(|| nanoseconds(|n| ask(n, 100)));
     println!("admission {warm:.0} ns warm, {cold:.0} ns over {USERS} users; send {send:.0} ns");
     println!("ratio to send: {:.2} warm, {:.2} cold (aim: 0.40 warm)", warm / send, cold / send);
+    let mut bucket = bucket_alone();
+    let mut taken = 0;
+    let mut take = |among: usize| {
+        taken += 1;
+        assert!(take_token(&mut bucket, black_box(&users[mixed(taken, among)]), taken), "there are tokens");
+    };
+    let own = least(|| nanoseconds(|_| take(USERS)));
+    let own_warm = least(|| nanoseconds(|_| take(100)));
+    println!("the bucket alone: {own_warm:.0} ns warm, {own:.0} ns over {USERS} users");
     println!("governor, the bucket alone: {governor_warm:.0} ns warm, {governor:.0} ns over {USERS} users");
     drop(here);
     let _ = reader.join();
