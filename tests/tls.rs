@@ -141,7 +141,7 @@ fn read_until(stream: &mut impl Read, wanted: &str, times: usize) -> String {
 /// goes through whatever is kept of it on the way: HTTP's buffer, TLS's, the session's.
 #[test]
 fn frames_sent_with_the_request_are_all_answered() {
-    let secured = Secured::start("[limits]\nuser_mode = \"off\"\n", &[]);
+    let secured = Secured::start("[limits]\nuser_mode = \"off\"\nduplicate_mode = \"off\"\n", &[]);
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         for count in [1, 200] {
             let mut stream =
@@ -159,8 +159,10 @@ fn frames_sent_with_the_request_are_all_answered() {
 /// Sizes around the border of a record (RFC 8446, section 5.1: 2^14 bytes), in both directions.
 #[test]
 fn a_batch_of_many_records_arrives_whole() {
-    let secured =
-        Secured::start("[limits]\nuser_mode = \"off\"\n[websocket]\nbytes_per_s = \"64MiB\"\n", &[]);
+    let secured = Secured::start(
+        "[limits]\nuser_mode = \"off\"\nduplicate_mode = \"off\"\n[websocket]\nbytes_per_s = \"64MiB\"\n",
+        &[],
+    );
     let mut reader = secured.connect();
     reader.write_all(&upgrade("many")).expect("sent");
     read_until(&mut reader, "\"joined\"", 1);
@@ -177,7 +179,10 @@ fn a_batch_of_many_records_arrives_whole() {
 /// A session that joins a small room of another worker takes its keys along.
 #[test]
 fn a_session_changes_its_worker_with_all_that_tls_holds() {
-    let secured = Secured::start("[limits]\nuser_mode = \"off\"\njoins_burst = 100\n", &["--workers", "3"]);
+    let secured = Secured::start(
+        "[limits]\nuser_mode = \"off\"\nduplicate_mode = \"off\"\njoins_burst = 100\n",
+        &["--workers", "3"],
+    );
     let mut stream = secured.connect();
     stream.write_all(&upgrade("first")).expect("sent");
     read_until(&mut stream, "\"joined\"", 1);
@@ -332,7 +337,7 @@ fn keys_change_in_mid_stream() {
 #[test]
 fn a_reader_that_never_reads_is_let_go() {
     let secured = Secured::start(
-        "[limits]\nuser_mode = \"off\"\nroom_mode = \"off\"\n[websocket]\nbytes_per_s = \"64MiB\"\nframes_per_s = 100_000\n\
+        "[limits]\nuser_mode = \"off\"\nduplicate_mode = \"off\"\nroom_mode = \"off\"\n[websocket]\nbytes_per_s = \"64MiB\"\nframes_per_s = 100_000\n\
          [slow_consumer]\ngrace = \"500ms\"\n",
         &[],
     );

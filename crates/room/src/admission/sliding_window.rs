@@ -3,7 +3,8 @@
 //! The window is cut into [`SLICES`] slices, and the slice that is partly outside still counts whole: no stretch of
 //! time as long as the window ever holds more than the bound.
 //!
-//! Who has nothing in the window comes in while there is room at all. Everybody else comes in by *places*, which are given
+//! While the window holds less than a quarter of the bound everybody is let in. After that, who has nothing in it still
+//! comes in while there is room at all. Everybody else comes in by *places*, which are given
 //! out at the pace at which a full window becomes free. The fewer places are left, the longer must the author's last
 //! comment be ago: not at all while half of the places are there, a whole window when there are none. So a crowd that
 //! wants more than there is comes to rest at the interval at which it takes just what is given out, one comment for each
@@ -23,6 +24,8 @@ mod tests;
 const SLICES: usize = 31;
 /// Slots for the slices, the present one included.
 const SLOTS: usize = SLICES + 1;
+/// The part of the bound below which everybody is let in: one over this.
+const FREE_PART: u32 = 4;
 /// Slices in which places are given out for what the window lacks.
 const FILL_SLICES: f64 = 32.0;
 /// The part of the bound for which there are places at most: what a crowd may take at once, and how long it then waits,
@@ -117,8 +120,10 @@ impl FairWindow {
 
     fn lets_in(&self, last_us: Option<u64>, now_us: u64) -> bool {
         let passed_us = last_us.map_or(u64::MAX, |last| now_us.saturating_sub(last));
+        let count_max = self.window.count_max;
+        let freely = self.total < count_max / FREE_PART || passed_us >= self.window.window_us;
         let by_place = self.places >= 1.0 && passed_us >= self.interval_us();
-        self.total < self.window.count_max && (passed_us >= self.window.window_us || by_place)
+        self.total < count_max && (freely || by_place)
     }
 
     /// Whether one more comment is let in, whose author's last one was at `last_us`; counts nothing.

@@ -146,6 +146,18 @@ fn honest_users_are_let_in_all_through_an_attack() {
     }
 }
 
+/// A quarter of the window is there for whoever comes first, all at once.
+#[test]
+fn a_quarter_of_the_window_is_free() {
+    let mut fair = FairWindow::new(ROOM);
+    for n in 0..1_250 {
+        assert_eq!(fair.check(Some(5 * SECOND), 5 * SECOND), Ok(()), "{n}");
+        fair.take(5 * SECOND);
+    }
+    assert!(fair.check(Some(5 * SECOND), 5 * SECOND).is_err());
+    assert_eq!(fair.check(None, 5 * SECOND), Ok(()), "somebody else");
+}
+
 /// Nobody is refused who writes where there is room for all.
 #[test]
 fn below_the_bound_nobody_is_refused() {
