@@ -78,6 +78,7 @@ fn config() -> Config {
     let settings = [
         ("LIMITS__USER_MODE", "off".to_owned()),
         ("LIMITS__ROOM_MODE", "off".to_owned()),
+        ("LIMITS__DUPLICATE_MODE", "off".to_owned()),
         ("LIMITS__JOINS_BURST", "1000".to_owned()),
         ("IDEMPOTENCY__IDS_MAX", IDS_MAX.to_string()),
     ];
