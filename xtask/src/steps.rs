@@ -28,7 +28,8 @@ pub(crate) const ALL: &[Step] = &[
 ];
 
 /// Crates that know bytes and time only as arguments.
-const PURE: [&str; 4] = ["danmaku-wire", "danmaku-room", "danmaku-placement", "danmaku-mailbox"];
+const PURE: [&str; 5] =
+    ["danmaku-wire", "danmaku-room", "danmaku-placement", "danmaku-mailbox", "danmaku-words"];
 
 fn fmt(repository: &Repository) -> Result<Outcome, StepError> {
     component(repository, "fmt", "rustfmt")?;

@@ -16,14 +16,15 @@ struct Law {
     pure: bool,
 }
 
-const LAWS: [Law; 8] = [
+const LAWS: [Law; 9] = [
     Law { package: "danmaku-wire", may_use: &[], pure: true },
     Law { package: "danmaku-placement", may_use: &[], pure: true },
     Law { package: "danmaku-mailbox", may_use: &[], pure: true },
+    Law { package: "danmaku-words", may_use: &[], pure: true },
     Law { package: "danmaku-room", may_use: &["danmaku-wire"], pure: true },
     Law {
         package: "danmaku",
-        may_use: &["danmaku-wire", "danmaku-placement", "danmaku-mailbox", "danmaku-room"],
+        may_use: &["danmaku-wire", "danmaku-placement", "danmaku-mailbox", "danmaku-room", "danmaku-words"],
         pure: false,
     },
     // What users build against: none of the server's crates.

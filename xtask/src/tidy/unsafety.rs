@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("src/observe/memory.rs", "the C library is asked to give memory back, and no crate wraps that call"),
     ("crates/wire/tests/native_allocations.rs", "a global allocator that counts has to be an allocator"),
     ("crates/room/tests/admission_allocations.rs", "a global allocator that counts has to be an allocator"),
+    ("crates/words/tests/allocations.rs", "a global allocator that counts has to be an allocator"),
 ];
 
 /// How far above its use a reason may end.
