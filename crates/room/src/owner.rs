@@ -20,6 +20,7 @@ use crate::admission::breaker::{self, Load};
 use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
 use crate::admission::rule::Tally;
+use crate::admission::words::{Screened, WordTally};
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::log::{RingBounds, RoomLog};
@@ -213,17 +214,25 @@ impl<R> Owner<R> {
                 self.wait(seq, Some(key), reply(), send.id);
                 Fate::Pending
             }
-            Ok(Admitted::New { text, ids, permit }) => {
+            Ok(Admitted::New { text, ids, permit, screened }) => {
                 self.gate.charge(now, &permit);
+                let visibility = match screened {
+                    Screened::Shadowed => Visibility::Author(user.id.clone()),
+                    _ => Visibility::Tier(Tier::Lite),
+                };
+                let text = match screened {
+                    Screened::Masked(text) => text,
+                    _ => text.into(),
+                };
                 let comment = Comment {
-                    user: Arc::clone(user),
-                    text: text.into(),
+                    user: self.shown_author(now, user),
+                    text,
                     mode: send.mode,
                     color: send.color,
                     size: send.size.clamp(SIZE_MIN, SIZE_MAX),
                     stream_ms: send.stream_ms,
                 };
-                let seq = self.release(now, Visibility::Tier(Tier::Lite), Body::Comment(comment));
+                let seq = self.release(now, visibility, Body::Comment(comment));
                 let acked = self.config.durability != Durability::Stored;
                 if let Some((key, payload)) = ids {
                     self.ids.remember(key, payload, seq, acked, now.us);
@@ -265,7 +274,20 @@ impl<R> Owner<R> {
         self.may_release(now)?;
         // Sessions do not tell the name of their program.
         let permit = self.gate.examine(now, &Ask { user, standing, client: "", send, text })?;
-        Ok(Admitted::New { text, ids, permit })
+        let screened = self.gate.screen(text)?;
+        if screened == Screened::Held {
+            // Nobody looks at what is held yet.
+            return Err(Refusal::of(ErrorCode::Rejected));
+        }
+        Ok(Admitted::New { text, ids, permit, screened })
+    }
+
+    /// The author as others are to see it: without what the room's lists find in its name.
+    fn shown_author(&mut self, now: Now, user: &Arc<Author>) -> Arc<Author> {
+        match self.gate.screen_name(&user.name, now.us) {
+            None => Arc::clone(user),
+            Some(name) => Arc::new(Author { name: name.into(), ..Author::clone(user) }),
+        }
     }
 
     /// The stall rule: what was shown but not stored is bounded in number, bytes and age.
@@ -426,6 +448,11 @@ impl<R> Owner<R> {
         self.gate.take_tally()
     }
 
+    /// What word lists did beside refusing since this was last asked.
+    pub fn take_word_tally(&mut self) -> WordTally {
+        self.gate.take_word_tally()
+    }
+
     /// Users whose rate was forgotten for want of room since this was last asked.
     pub fn take_forgotten_users(&mut self) -> u64 {
         self.gate.take_forgotten_users()
@@ -514,7 +541,7 @@ impl<R> Owner<R> {
 /// What admission says of a publish that it does not refuse.
 enum Admitted<'a> {
     /// A number is to be given.
-    New { text: &'a str, ids: Option<(Key, u64)>, permit: Permit },
+    New { text: &'a str, ids: Option<(Key, u64)>, permit: Permit, screened: Screened },
     /// The same publish was acked before.
     Again(u64),
     /// The same publish waits for the store.

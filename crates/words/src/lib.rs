@@ -1,10 +1,10 @@
 //! The word filter: what a text says once its disguise is off, and whether a list forbids it.
 //!
 //! In come texts, and lists compiled from lines that moderators write; out comes a [`Verdict`]: pass,
-//! mask these bytes, hold for review, drop, and the line that said so. One normaliser serves words,
-//! texts and names, so that both sides of a comparison are folded alike. Nothing here reads a file or a
-//! clock, starts a thread or runs a pattern that a user wrote; a text that matches nothing costs no
-//! allocation once the buffers of a [`Screen`] have been used.
+//! mask these bytes, hold for review, show to its author alone, drop, and the line that said so. One
+//! normaliser serves words, texts and names, so that both sides of a comparison are folded alike. Nothing
+//! here reads a file or a clock, starts a thread or runs a pattern that a user wrote; a text that matches
+//! nothing costs no allocation once the buffers of a [`Screen`] have been used.
 //!
 //! ```
 //! use danmaku_words::{Action, ListOptions, Screen, Verdict, WordList, Watch};

@@ -12,15 +12,19 @@ pub enum Action {
     Mask,
     /// The text waits for a moderator.
     Hold,
+    /// The text is shown to its author alone, who is not told.
+    Shadow,
     /// The text is refused.
     Drop,
 }
 
 impl Action {
-    fn parse(word: &str) -> Option<Self> {
+    /// Reads the word for an action, as a line has it.
+    pub fn parse(word: &str) -> Option<Self> {
         match word {
             "mask" => Some(Self::Mask),
             "hold" => Some(Self::Hold),
+            "shadow" => Some(Self::Shadow),
             "drop" => Some(Self::Drop),
             _ => None,
         }

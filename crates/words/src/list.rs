@@ -68,7 +68,7 @@ pub enum Reason {
     #[error("the quotation mark is not closed; write \"word\" drop")]
     OpenQuotation,
     /// Something behind a quoted word that is neither action nor profile.
-    #[error("behind a quoted word stand only an action (drop, mask, hold) and a profile (strict, marks)")]
+    #[error("behind a quoted word stand only an action (drop, shadow, hold, mask) and a profile (strict, marks)")]
     BehindQuotation,
     /// `!` and a name that is no pattern.
     #[error("the patterns are !link, !email, !phone and !contact")]
@@ -136,7 +136,7 @@ pub struct WordList {
 impl WordList {
     /// Reads and compiles a list, one rule a line.
     ///
-    /// A line is `word [drop|mask|hold] [strict|marks] [# remark]`. A word may be a phrase; quotation marks
+    /// A line is `word [drop|shadow|hold|mask] [strict|marks] [# remark]`. A word may be a phrase; quotation marks
     /// keep it apart from what looks like an action (`"gas mask" drop`). A star at an end opens that end:
     /// `fuck*` is found in longer words too. `!link`, `!email`, `!phone` and `!contact` in place of a word
     /// are [`crate::Pattern`]s. Empty lines and lines that begin with `#` say nothing.

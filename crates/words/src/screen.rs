@@ -59,6 +59,8 @@ pub enum Verdict<'s> {
     Mask(&'s [Range<usize>]),
     /// A moderator decides.
     Hold(Hit),
+    /// Shown to its author alone.
+    Shadow(Hit),
     /// Refused.
     Drop(Hit),
 }
@@ -131,6 +133,7 @@ impl Screen {
             None => Verdict::Pass,
             Some(hit) if hit.action == Action::Drop => Verdict::Drop(hit),
             Some(hit) if hit.action == Action::Hold => Verdict::Hold(hit),
+            Some(hit) if hit.action == Action::Shadow => Verdict::Shadow(hit),
             Some(_) => {
                 crate::mask::tidy(text, &mut findings.masks);
                 Verdict::Mask(&findings.masks)

@@ -21,7 +21,7 @@ fn refused(text: &str) -> (usize, Reason, String) {
 fn a_line_is_a_word_an_action_and_a_profile() {
     let list = compile(
         "\u{feff}# insults\n\nfuck\nshit mask\nscum hold marks\ncafé marks drop # remark\n\"gas mask\" hold\n\
-         drop dead\nmask drop\n*tard\n!link hold\n  trimmed\tmask  \n\"#tag\"\nC# code\n",
+         drop dead\nmask drop\n*tard\n!link hold\n  trimmed\tmask  \n\"#tag\"\nC# code\npyramid shadow\n",
     );
     let rules = [
         (3, "fuck", Action::Drop, Profile::Strict),
@@ -36,11 +36,12 @@ fn a_line_is_a_word_an_action_and_a_profile() {
         (12, "trimmed", Action::Mask, Profile::Strict),
         (13, "#tag", Action::Drop, Profile::Strict),
         (14, "C# code", Action::Drop, Profile::Strict),
+        (15, "pyramid", Action::Shadow, Profile::Strict),
     ];
     assert_eq!((list.len(), list.merged(), list.is_empty(), list.name()), (rules.len(), 0, false, "words"));
     let mut seen = Vec::new();
     let mut screen = Screen::default();
-    let texts = ["fuck shit scum café", "gas mask drop dead", "libtard x.com trimmed tag", "c# code"];
+    let texts = ["fuck shit scum café", "gas mask drop dead", "libtard x.com trimmed tag", "c# code pyramid"];
     for text in texts {
         screen.screen(text, &[Watch::observe(&list)]).expect("short");
         for hit in screen.hits() {
@@ -65,7 +66,7 @@ fn a_line_that_cannot_be_taken_is_named() {
         (&long, 1, Reason::TooLong(WORD_LETTERS_MAX + 1), "at most 64"),
         ("f*ck", 1, Reason::InnerStar, "beginning or the end"),
         ("\"open", 1, Reason::OpenQuotation, "not closed"),
-        ("\"word\" dorp", 1, Reason::BehindQuotation, "drop, mask, hold"),
+        ("\"word\" dorp", 1, Reason::BehindQuotation, "drop, shadow, hold, mask"),
         ("!links", 1, Reason::UnknownPattern, "!link, !email"),
     ];
     for (text, line, reason, hint) in cases {

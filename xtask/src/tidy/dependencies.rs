@@ -21,7 +21,7 @@ const LAWS: [Law; 9] = [
     Law { package: "danmaku-placement", may_use: &[], pure: true },
     Law { package: "danmaku-mailbox", may_use: &[], pure: true },
     Law { package: "danmaku-words", may_use: &[], pure: true },
-    Law { package: "danmaku-room", may_use: &["danmaku-wire"], pure: true },
+    Law { package: "danmaku-room", may_use: &["danmaku-wire", "danmaku-words"], pure: true },
     Law {
         package: "danmaku",
         may_use: &["danmaku-wire", "danmaku-placement", "danmaku-mailbox", "danmaku-room", "danmaku-words"],

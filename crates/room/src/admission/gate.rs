@@ -3,6 +3,7 @@
 //! Asking and charging are two steps: what is refused by a later rule has cost its author nothing, so that the wait that
 //! it is told is true. Between the two comes what looks at the text.
 
+mod screening;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use super::rule::{Mode, Rule, Tally};
 use super::sliding_window::FairWindow;
 use super::token_bucket::{Bucket, Rate};
 use super::users::Users;
+use super::words::WordTally;
 use super::{Limits, Refusal, Standing};
 use crate::Now;
 
@@ -92,6 +94,8 @@ pub struct Gate {
     window: Option<FairWindow>,
     vip: Bucket,
     texts: Recent<()>,
+    names: screening::Names,
+    words_tally: WordTally,
     breaker: Breaker,
     tally: Tally,
 }
@@ -122,6 +126,8 @@ impl Gate {
             window: limits.room.map(FairWindow::new),
             vip: Bucket::default(),
             texts: Recent::default(),
+            names: screening::Names::default(),
+            words_tally: WordTally::default(),
             breaker: Breaker::default(),
             tally: Tally::default(),
             limits,
@@ -134,6 +140,9 @@ impl Gate {
     pub fn set_limits(&mut self, limits: Limits) {
         if limits.room != self.limits.room {
             self.window = limits.room.map(FairWindow::new);
+        }
+        if limits.words != self.limits.words {
+            self.names = screening::Names::default();
         }
         self.users.set_max(limits.users_max);
         self.limits = limits;
@@ -252,6 +261,7 @@ impl Gate {
         self.users.shrink();
         self.texts.forget(limits.duplicates.window_us, now.us);
         self.texts.shrink();
+        self.names.age(now.us);
     }
 
     fn acts(&self, rule: Rule) -> bool {

@@ -14,6 +14,7 @@ pub mod sliding_window;
 pub mod text;
 pub mod token_bucket;
 pub mod users;
+pub mod words;
 
 use std::fmt;
 use std::sync::Arc;
@@ -94,6 +95,8 @@ pub struct Limits {
     pub classes: Arc<priority::Classes>,
     /// What the room asks of whoever writes.
     pub policy: policy::Policy,
+    /// Which words texts and names are held against.
+    pub words: words::Words,
     /// When the room sheds load.
     pub breaker: breaker::Bounds,
     /// Which texts count as said already.
@@ -115,6 +118,7 @@ impl Default for Limits {
             vip: token_bucket::Rate { burst: 50, per_s: 50.0 },
             classes: Arc::default(),
             policy: policy::Policy::default(),
+            words: words::Words::default(),
             breaker: breaker::Bounds::default(),
             duplicates: gate::Duplicates::default(),
             text: text::Limits::default(),

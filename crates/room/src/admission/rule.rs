@@ -90,6 +90,8 @@ rules! {
         "What comes while the room's downstream is saturated.",
     Duplicate("duplicate", "limits.duplicate_mode", Duplicate, false, Enforce):
         "A long text that the same user has sent within `limits.duplicate_window`.",
+    Words("words", "words.word_mode", FilteredWord, false, Enforce):
+        "A text with a word for which the lists of `words.lists` or `words.room_words` say `drop`.",
 }
 
 impl Rule {
