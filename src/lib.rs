@@ -17,4 +17,5 @@ pub mod snapshots;
 pub mod store;
 pub mod watched;
 pub mod wiring;
+pub mod word_files;
 pub mod worker;

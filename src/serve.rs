@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ use crate::observe::exposition;
 use crate::snapshots::Snapshots;
 use crate::store::memory::{self, MemoryStore};
 use crate::wiring::{Bell, Departure, Shared};
+use crate::word_files::{self, Lists, WordFiles};
 use crate::worker::calls::Call;
 use crate::worker::drain::cautious_window_us;
 use crate::worker::handover::Step;
@@ -116,6 +117,9 @@ impl Unopened {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
         config.set_secret(secret);
+        let words = Arc::new(WordFiles::default());
+        let wrong_list = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        words.take(words.read(&mut config).map_err(wrong_list)?);
         let tls = Tls::of(&config).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let wrong_key = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -135,6 +139,8 @@ impl Unopened {
             bells: bells.clone(),
             directory: DashMap::new(),
             config: ArcSwap::from_pointee(config),
+            changing: Mutex::default(),
+            words,
             identities,
             addresses: Arc::default(),
             snapshots: Snapshots::default(),
@@ -178,6 +184,11 @@ impl Unopened {
         let (admin_shared, admin_cells) = (Arc::clone(&shared), cells.clone());
         let admin_thread = spawn("admin".into(), move || {
             api::admin::run(admin_listener, registry, admin_shared, admin_cells)
+        })?;
+        let (watched, told) = (Arc::clone(&shared), Arc::clone(&cells[0]));
+        spawn("words".into(), move || {
+            word_files::watch(&watched, &told);
+            Ok(())
         })?;
         let share_out = |listeners: Vec<Listener>, step: fn(Listener) -> Step| {
             for (index, listener) in listeners.into_iter().enumerate() {
@@ -278,12 +289,13 @@ impl Server {
         self.shared.config.load_full()
     }
 
-    /// Puts another configuration in the place of the running one, as far as that is possible while it
+    /// Puts another configuration, with its word lists, in the place of the running one, as far as that is possible while it
     /// runs. What changed, and what waits for a restart.
     ///
     /// # Errors
     /// When the certificate or a key cannot be used: nothing changes then.
-    pub fn reload(&self, mut config: Config) -> Result<Reloaded, ReloadError> {
+    pub fn reload(&self, (mut config, lists): (Config, Lists)) -> Result<Reloaded, ReloadError> {
+        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         // Looked at first: a certificate cannot be taken back.
         identities::check(&config)?;
         if let Some(tls) = &self.shared.tls {
@@ -291,10 +303,8 @@ impl Server {
         }
         self.shared.identities.reload(&config)?;
         let reloaded = config.reload_over(&self.config());
-        self.shared.config.store(Arc::new(config));
-        for worker in 0..self.shared.post.len() {
-            self.shared.post_patiently(worker, Control::Reconfigure);
-        }
+        self.shared.words.take(lists);
+        self.shared.take_config(config);
         Ok(reloaded)
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -19,6 +19,7 @@ use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
 use crate::snapshots::Snapshots;
+use crate::word_files::WordFiles;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
 
@@ -65,6 +66,10 @@ pub struct Shared {
     pub directory: DashMap<RoomId, Arc<AtomicU32>>,
     /// What is configured; workers take a new one over when they are told to.
     pub config: ArcSwap<Config>,
+    /// Held by whoever reads the configuration to put another one in its place; no worker does.
+    pub changing: Mutex<()>,
+    /// Word lists in files.
+    pub words: Arc<WordFiles>,
     /// Keys, tokens, tickets, and what was decided about users.
     pub identities: Arc<Identities>,
     /// Connections by address.
@@ -133,6 +138,15 @@ impl Shared {
         while let Err(full) = self.post[worker].control(control, 64, 0) {
             control = full.item;
             std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Puts another configuration in the place of the running one, and tells the workers. For whoever holds
+    /// [`Self::changing`].
+    pub fn take_config(&self, config: Config) {
+        self.config.store(Arc::new(config));
+        for worker in 0..self.post.len() {
+            self.post_patiently(worker, Control::Reconfigure);
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use super::{CliError, ServeArgs, now_s};
 use crate::config::{Change, Config};
@@ -15,7 +17,8 @@ use crate::identity::api_key;
 use crate::ingress::sockets::Sockets;
 use crate::observe::logging;
 use crate::serve::{Server, Unopened, raise_descriptor_limit, workers_of};
-use crate::wiring::Departure;
+use crate::wiring::{Departure, Shared};
+use crate::word_files::{Lists, WordFileError};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let config = args.load()?;
@@ -38,11 +41,25 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
         say(format_args!("admin on http://{}", server.admin));
         notify::tell(&format!("READY=1\nMAINPID={}", std::process::id()));
         let shared = server.shared();
+        let (mut reading, mut again) = (None, false);
         let leave = loop {
             tokio::select! {
                 _ = terminate.recv() => break Leave::Patiently,
                 _ = interrupt.recv() => break Leave::AtOnce,
-                _ = hangup.recv() => reload(args, &server),
+                _ = hangup.recv() => match &reading {
+                    None => reading = read(args, &shared),
+                    Some(_) => again = true,
+                },
+                read_again = async { reading.as_mut().expect("asked only then").await }, if reading.is_some() => {
+                    reading = None;
+                    // It panics only where a list made it, which is as bad as any other error in one.
+                    if let Ok(read_again) = read_again {
+                        reload(read_again, &server);
+                    }
+                    if std::mem::take(&mut again) {
+                        reading = read(args, &shared);
+                    }
+                }
                 () = shared.replaced.wait() => break Leave::Replaced,
             }
         };
@@ -145,15 +162,31 @@ fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Reads the configuration again; one that cannot be used changes nothing.
-fn reload(args: &ServeArgs, server: &Server) {
-    let config = match args.load() {
+/// A configuration that was read, with its word lists.
+type Read = Result<(Config, Lists), WordFileError>;
+
+/// Begins to read the configuration again. Long word lists take seconds, in which other signals are heard too.
+fn read(args: &ServeArgs, shared: &Arc<Shared>) -> Option<JoinHandle<Read>> {
+    let mut config = match args.load() {
         Ok(config) => config,
+        Err(error) => {
+            tracing::error!(%error, "the configuration was not reloaded; the running one stays");
+            return None;
+        }
+    };
+    let words = Arc::clone(&shared.words);
+    Some(tokio::task::spawn_blocking(move || words.read(&mut config).map(|lists| (config, lists))))
+}
+
+/// Takes a configuration over that was read again; one that cannot be used changes nothing.
+fn reload(read: Read, server: &Server) {
+    let read = match read {
+        Ok(read) => read,
         Err(error) => {
             return tracing::error!(%error, "the configuration was not reloaded; the running one stays");
         }
     };
-    let reloaded = match server.reload(config) {
+    let reloaded = match server.reload(read) {
         Ok(reloaded) => reloaded,
         Err(error) => {
             return tracing::error!(%error, "the configuration was not reloaded; the running one stays");

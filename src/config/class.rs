@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::raw::Raw;
 use super::section::{OutOfBounds, Section};
 use super::value::{Duration, Mode, Size};
+use super::words::WordFile;
 
 /// Declares a class: keys that lie over those of the same name in a table.
 macro_rules! class {
@@ -79,6 +80,10 @@ class! {
         followed_for: Duration,
         vips_mode: Mode,
         style_mode: Mode,
+    }
+    words {
+        word_mode: Mode,
+        room_words: Vec<WordFile>,
     }
     room {
         backlog_bytes: Size,

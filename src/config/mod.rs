@@ -11,17 +11,21 @@ pub mod reference;
 mod section;
 pub mod tls;
 pub mod value;
+pub mod words;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
+use danmaku_room::admission::words::Words;
 use danmaku_room::admission::{gate, idempotency, policy, sliding_window, text, token_bucket};
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
+use danmaku_words::WordList;
 
 use crate::identity::claims::Rules;
 use crate::identity::tickets;
@@ -38,6 +42,7 @@ use raw::Raw;
 pub use section::{Key, OutOfBounds};
 use tls::TlsSettings;
 use value::{Address, Setting};
+use words::WordFile;
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
 const STASH_BYTES_MAX: usize = 64 << 10;
@@ -92,6 +97,8 @@ pub enum ConfigError {
 pub struct RoomSettings {
     /// How owners are set up; the secret is filled in at start.
     pub owner: owner::Config,
+    /// Where its word lists are.
+    pub word_files: Vec<WordFile>,
     /// What a replica keeps.
     pub backlog: RingBounds,
     /// Entries in a snapshot.
@@ -185,6 +192,10 @@ pub struct Config {
     pub outbox_bytes_max: usize,
     /// Errors that a connection is told one by one in a second.
     pub errors_per_s: u16,
+    /// Rules of one word list.
+    pub words_max: usize,
+    /// Rules of all word lists, and the memory they take, bytes.
+    pub words_size: (usize, usize),
     /// From how many members on a room's sessions stay on the worker that accepted them.
     pub spread_members: u32,
     /// How long an empty room's replica stays, microseconds.
@@ -283,9 +294,9 @@ impl Config {
         let classes = raw
             .rooms
             .iter()
-            .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?))))
+            .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?)?)))
             .collect::<Result<_, _>>()?;
-        let (room, keys) = (room_settings(&raw), raw.keys());
+        let (room, keys) = (room_settings(&raw)?, raw.keys());
         let Raw {
             server,
             auth,
@@ -294,6 +305,7 @@ impl Config {
             websocket,
             connections,
             limits,
+            words,
             room: rooms,
             flush,
             slow_consumer,
@@ -361,6 +373,8 @@ impl Config {
             bytes_per_s: websocket.bytes_per_s.0,
             outbox_bytes_max: websocket.outbox_bytes_max.bytes(),
             errors_per_s: websocket.errors_per_s,
+            words_max: words.words_max,
+            words_size: (0, 0),
             spread_members: rooms.spread_members,
             linger_us: rooms.linger.us(),
             tick_max_us: flush.max_tick.us(),
@@ -386,6 +400,14 @@ impl Config {
     /// Every settings of rooms that there are, the ordinary first.
     pub fn rooms(&self) -> impl Iterator<Item = &RoomSettings> {
         std::iter::once(&self.room).chain(self.classes.iter().map(|(_, settings)| settings))
+    }
+
+    /// Gives every room the compiled lists of its files.
+    pub fn set_words(&mut self, list: impl Fn(&WordFile) -> Option<Arc<WordList>>) {
+        let classes = self.classes.iter_mut().map(|(_, settings)| settings);
+        for settings in std::iter::once(&mut self.room).chain(classes) {
+            settings.owner.limits.words = Words::new(settings.word_files.iter().filter_map(&list));
+        }
     }
 
     /// The secret of the keyed hashes over what strangers choose.
@@ -480,7 +502,7 @@ fn check_keys(keys: &[AuthKey]) -> Result<(), OutOfBounds> {
 }
 
 /// How each rule acts.
-fn modes(limits: &raw::Limits, policy: &raw::Policy) -> Modes {
+fn modes(limits: &raw::Limits, policy: &raw::Policy, words: &raw::Words) -> Modes {
     let mut modes = Modes::default();
     for rule in Rule::ALL {
         let mode = match rule {
@@ -498,6 +520,7 @@ fn modes(limits: &raw::Limits, policy: &raw::Policy) -> Modes {
             Rule::RoomRate => limits.room_mode,
             Rule::Breaker => limits.breaker_mode,
             Rule::Duplicate => limits.duplicate_mode,
+            Rule::Words => words.word_mode,
         };
         modes.set(rule, mode.into());
     }
@@ -517,12 +540,12 @@ fn classes(limits: &raw::Limits) -> Classes {
     Classes { vip: users(&limits.vip_users), filtered }
 }
 
-fn room_settings(raw: &Raw) -> RoomSettings {
-    let Raw { limits, policy, room, flush, idempotency, .. } = raw;
+fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
+    let Raw { limits, policy, words, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
     let rate = |burst, per_s| token_bucket::Rate { burst, per_s };
     let limits = admission::Limits {
-        modes: modes(limits, policy),
+        modes: modes(limits, policy, words),
         user: Some(rate(limits.user_burst, limits.user_per_s)),
         guest: rate(limits.guest_burst, limits.guest_per_s),
         users_max: limits.users_max,
@@ -555,5 +578,6 @@ fn room_settings(raw: &Raw) -> RoomSettings {
         log: backlog,
         ..owner::Config::default()
     };
-    RoomSettings { owner, backlog, snapshot_entries: room.snapshot_entries }
+    let word_files = words::files(words)?;
+    Ok(RoomSettings { owner, word_files, backlog, snapshot_entries: room.snapshot_entries })
 }

@@ -12,6 +12,7 @@ use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
 use super::tls::MinVersion;
 use super::value::{Address, Duration, Mode, Size};
+use super::words::WordFile;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin::Pattern;
@@ -38,6 +39,8 @@ pub struct Raw {
     pub limits: Limits,
     /// What rooms ask of whoever writes.
     pub policy: Policy,
+    /// Which words are not to be seen.
+    pub words: Words,
     /// What rooms keep in memory.
     pub room: Room,
     /// When what was said goes out.
@@ -54,7 +57,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 13] {
+    fn sections(&self) -> [&dyn Section; 14] {
         [
             &self.server,
             &self.auth,
@@ -64,6 +67,7 @@ impl Raw {
             &self.connections,
             &self.limits,
             &self.policy,
+            &self.words,
             &self.room,
             &self.flush,
             &self.slow_consumer,
@@ -333,6 +337,22 @@ section! {
         vips_mode: Mode = Mode::Off,
         /// Whether only VIPs may write other than in white, scrolling and of the usual size.
         style_mode: Mode = Mode::Off,
+    }
+}
+
+section! {
+    /// `[words]`
+    Words = "words" {
+        /// Whether texts and names are held against word lists.
+        word_mode: Mode = Mode::Enforce,
+        /// Files with the lists of all rooms, one word or pattern a line, in the form of docs/words.md: a path, or
+        /// `{ path = "words.txt", action = "drop", profile = "strict" }`. They are read again when they change, and at
+        /// SIGHUP; a list that cannot be used is refused, and the old one stays.
+        lists: Vec<WordFile> = Vec::new(),
+        /// Further lists, for the rooms of a class: set it in `[[rooms]]`.
+        room_words: Vec<WordFile> = Vec::new(),
+        /// Rules of one list.
+        words_max: usize = 1_000_000 => 1 to 1_000_000,
     }
 }
 

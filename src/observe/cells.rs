@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use danmaku_room::admission::rule::{Rule, Tally};
+use danmaku_room::admission::words::WordTally;
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::native::ErrorCode;
 
@@ -196,6 +197,22 @@ cells! {
     key_sets_asked: Counter,
     /// Times that it could not be had or not be used.
     key_sets_failed: Counter,
+    /// Texts of which word lists covered parts.
+    texts_masked: Counter,
+    /// Texts that word lists had held.
+    texts_held: Counter,
+    /// Texts that word lists showed to their authors alone.
+    texts_shadowed: Counter,
+    /// Names that word lists covered or left out, as often as they were looked at.
+    names_hidden: Counter,
+    /// Rules of all word lists in use.
+    word_rules: Gauge,
+    /// Memory of the word lists in use.
+    word_bytes: Gauge,
+    /// Times that word lists were read again, their files having changed.
+    word_lists_read: Counter,
+    /// Times that they could not be used, and the old ones stayed.
+    word_lists_refused: Counter,
     /// Handshakes refused.
     handshakes_refused: Counter,
     /// Entries shown that the store has not confirmed.
@@ -265,6 +282,14 @@ impl Cells {
                 cells[rule as usize].add(n);
             }
         }
+    }
+
+    /// Counts what word lists did beside refusing.
+    pub fn count_words(&self, tally: &WordTally) {
+        self.texts_masked.add(tally.masked);
+        self.texts_held.add(tally.held);
+        self.texts_shadowed.add(tally.shadowed);
+        self.names_hidden.add(tally.names);
     }
 
     /// Counts an ended session.

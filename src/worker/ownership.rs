@@ -478,6 +478,9 @@ impl Worker {
             let [made, compressed] = self.shared.snapshots.made();
             self.cells.snapshots_made.set(made);
             self.cells.snapshots_compressed.set(compressed);
+            let (rules, bytes) = self.config.words_size;
+            self.cells.word_rules.set(rules as u64);
+            self.cells.word_bytes.set(bytes as u64);
         }
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);

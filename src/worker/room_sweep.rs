@@ -75,6 +75,7 @@ impl Worker {
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
             active.owner.observe(now, &load);
             self.cells.count_rules(&active.owner.take_tally());
+            self.cells.count_words(&active.owner.take_word_tally());
             let (state, opened) = active.owner.breaker();
             self.cells.breakers_opened.add(opened);
             sweep.breakers_open += u64::from(state == State::Open);

@@ -1,10 +1,12 @@
 use super::*;
 use crate::admission::priority::{Classes, Match, Names};
 use crate::admission::rule::Modes;
+use crate::admission::words::Words;
 use crate::admission::{breaker, sliding_window};
 use danmaku_wire::entry::{COLOR_DEFAULT, Mode as Motion, SIZE_DEFAULT};
 use danmaku_wire::id::UserId;
 use danmaku_wire::native::ErrorCode;
+use danmaku_words::{ListOptions, WordList};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000;
@@ -47,6 +49,7 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits.modes.set(rule, Mode::Enforce);
     limits.user = Some(Rate { burst: 1, per_s: 1.0 });
     limits.room = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 1 });
+    limits.words = Words::new([WordList::compile(&ListOptions::default(), "longer\n").expect("a list").into()]);
     limits.classes = Classes { vip: Vec::new(), filtered: vec![Match::User(Names::parse("u*"))] }.into();
     limits
 }
@@ -76,7 +79,7 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
                 Send { id: "", text: LONG, mode: mode_of, color, size, stream_ms: None, traceparent: "" };
             let standing = Standing::default();
             let ask = Ask { user: &user, standing, client: "", send: &send, text: LONG };
-            let answer = gate.examine(at(SECOND + 1), &ask);
+            let answer = gate.examine(at(SECOND + 1), &ask).and_then(|_| gate.screen(LONG));
             match mode {
                 Mode::Enforce => {
                     let refusal = answer.expect_err(rule.name());
@@ -106,7 +109,7 @@ fn vips_are_spared_by_the_rules_that_say_so() {
         let send =
             Send { id: "", text: LONG, mode, color, size: SIZE_DEFAULT, stream_ms: None, traceparent: "" };
         let ask = Ask { user: &vip, standing: Standing::default(), client: "", send: &send, text: LONG };
-        let spared = gate.examine(at(SECOND + 1), &ask).is_ok();
+        let spared = gate.examine(at(SECOND + 1), &ask).and_then(|_| gate.screen(LONG)).is_ok();
         // Whether only VIPs may write is no question to a VIP.
         assert_eq!(spared, rule.row().spares_vip || rule == Rule::Vips, "{rule:?}");
     }
