@@ -89,11 +89,17 @@ impl WordFiles {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn compile(&self, file: &WordFile, seen: Option<Look>, words_max: usize) -> Result<WordList, WordFileError> {
+    fn compile(
+        &self,
+        file: &WordFile,
+        seen: Option<Look>,
+        words_max: usize,
+    ) -> Result<WordList, WordFileError> {
         let read = || -> Result<WordList, WordFileError> {
             let mut text = String::new();
             let opened = File::open(&file.path);
-            let taken = opened.and_then(|file| file.take(LIST_BYTES_MAX as u64 + 1).read_to_string(&mut text));
+            let taken =
+                opened.and_then(|file| file.take(LIST_BYTES_MAX as u64 + 1).read_to_string(&mut text));
             taken.map_err(|source| WordFileError::Read { path: file.path.clone(), source })?;
             let name = file.path.display().to_string();
             let (action, profile) = (file.action, file.profile);

@@ -345,9 +345,9 @@ section! {
     Words = "words" {
         /// Whether texts and names are held against word lists.
         word_mode: Mode = Mode::Enforce,
-        /// Files with the lists of all rooms, one word or pattern a line, in the form of docs/words.md: a path, or
-        /// `{ path = "words.txt", action = "drop", profile = "strict" }`. They are read again when they change, and at
-        /// SIGHUP; a list that cannot be used is refused, and the old one stays.
+        /// Files with the lists of all rooms, in the form of docs/words.md: each a path, or a table with `path`, `action`
+        /// and `profile`. They are read again when they change, and at SIGHUP; a list that cannot be used is refused, and
+        /// the old one stays.
         lists: Vec<WordFile> = Vec::new(),
         /// Further lists, for the rooms of a class: set it in `[[rooms]]`.
         room_words: Vec<WordFile> = Vec::new(),

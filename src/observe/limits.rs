@@ -264,6 +264,10 @@ const USER_CHANGED_BYTES: usize = 512;
 const USER_BYTES: usize = 200;
 /// A long text that was said, with its place in the order of age, hash table and queue at their fullest, bytes.
 const SAID_BYTES: usize = 80;
+/// A rule of a compiled word list, bytes.
+const WORD_BYTES: usize = 160;
+/// A name with what is shown in its place, in hash table and queue at their fullest, bytes.
+const NAME_BYTES: usize = 192;
 /// An id with its place in the order of age, in the room and in the store, bytes.
 const ID_BYTES: usize = 300;
 /// A comment with its author, text and bookkeeping beside `limits.text_bytes_max`, bytes.
@@ -272,7 +276,7 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 17] = [
+pub const MEMORY: [Memory; 19] = [
     Memory {
         name: "addresses",
         per: Per::Process,
@@ -302,6 +306,16 @@ pub const MEMORY: [Memory; 17] = [
         per: Per::Process,
         formula: "`auth.users_changed_max` × 512 B, where changes are of a few rooms",
         bytes: |config| config.users_changed_max * USER_CHANGED_BYTES,
+    },
+    Memory {
+        name: "word lists",
+        per: Per::Process,
+        formula: "`words.words_max` × 160 B for each list that is named, twice while it is read again",
+        bytes: |config| {
+            let files: std::collections::HashSet<_> =
+                config.rooms().flat_map(|room| &room.word_files).collect();
+            files.len() * config.words_max * WORD_BYTES * 2
+        },
     },
     Memory {
         name: "shared buffers",
@@ -371,6 +385,15 @@ pub const MEMORY: [Memory; 17] = [
         formula: "16,384 × 80 B",
         bytes: |config| {
             config.rooms().map(|r| r.owner.limits.duplicates.texts_max).max().unwrap_or(0) * SAID_BYTES
+        },
+    },
+    Memory {
+        name: "names that were looked at",
+        per: Per::Room,
+        formula: "4,096 × 192 B, where there are word lists",
+        bytes: |config| {
+            let has_lists = config.rooms().any(|room| !room.word_files.is_empty());
+            if has_lists { 4_096 * NAME_BYTES } else { 0 }
         },
     },
     Memory {

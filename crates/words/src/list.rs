@@ -68,7 +68,9 @@ pub enum Reason {
     #[error("the quotation mark is not closed; write \"word\" drop")]
     OpenQuotation,
     /// Something behind a quoted word that is neither action nor profile.
-    #[error("behind a quoted word stand only an action (drop, shadow, hold, mask) and a profile (strict, marks)")]
+    #[error(
+        "behind a quoted word stand only an action (drop, shadow, hold, mask) and a profile (strict, marks)"
+    )]
     BehindQuotation,
     /// `!` and a name that is no pattern.
     #[error("the patterns are !link, !email, !phone and !contact")]

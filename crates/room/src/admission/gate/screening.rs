@@ -67,7 +67,8 @@ impl Gate {
     /// is shown as it is.
     pub fn screen_name(&mut self, name: &str, now_us: u64) -> Option<&str> {
         let limits = &self.limits;
-        if name.is_empty() || limits.words.lists().is_empty() || limits.modes.at(Rule::Words) != Mode::Enforce {
+        if name.is_empty() || limits.words.lists().is_empty() || limits.modes.at(Rule::Words) != Mode::Enforce
+        {
             return None;
         }
         let key = self.hash(&[name]);

@@ -49,7 +49,8 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits.modes.set(rule, Mode::Enforce);
     limits.user = Some(Rate { burst: 1, per_s: 1.0 });
     limits.room = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 1 });
-    limits.words = Words::new([WordList::compile(&ListOptions::default(), "longer\n").expect("a list").into()]);
+    limits.words =
+        Words::new([WordList::compile(&ListOptions::default(), "longer\n").expect("a list").into()]);
     limits.classes = Classes { vip: Vec::new(), filtered: vec![Match::User(Names::parse("u*"))] }.into();
     limits
 }
