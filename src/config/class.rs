@@ -85,6 +85,12 @@ class! {
         word_mode: Mode,
         room_words: Vec<WordFile>,
     }
+    held {
+        delay: Duration,
+        delayed_max: usize,
+        review_max: usize,
+        review_ttl: Duration,
+    }
     room {
         backlog_bytes: Size,
         backlog_age: Duration,

@@ -541,7 +541,7 @@ fn classes(limits: &raw::Limits) -> Classes {
 }
 
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
-    let Raw { limits, policy, words, room, flush, idempotency, .. } = raw;
+    let Raw { limits, policy, words, held, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
     let rate = |burst, per_s| token_bucket::Rate { burst, per_s };
     let limits = admission::Limits {
@@ -572,6 +572,12 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     };
     let owner = owner::Config {
         limits,
+        held: owner::held::Bounds {
+            delay_us: held.delay.us(),
+            delayed_max: held.delayed_max,
+            review_us: held.review_ttl.us(),
+            review_max: held.review_max,
+        },
         durability: Durability::Stored,
         seal_interval_us: flush.seal_interval.us(),
         seal_bytes_max: flush.seal_bytes.bytes(),

@@ -41,6 +41,8 @@ pub struct Raw {
     pub policy: Policy,
     /// Which words are not to be seen.
     pub words: Words,
+    /// What waits before it is shown.
+    pub held: Held,
     /// What rooms keep in memory.
     pub room: Room,
     /// When what was said goes out.
@@ -57,7 +59,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 14] {
+    fn sections(&self) -> [&dyn Section; 15] {
         [
             &self.server,
             &self.auth,
@@ -68,6 +70,7 @@ impl Raw {
             &self.limits,
             &self.policy,
             &self.words,
+            &self.held,
             &self.room,
             &self.flush,
             &self.slow_consumer,
@@ -353,6 +356,21 @@ section! {
         room_words: Vec<WordFile> = Vec::new(),
         /// Rules of one list.
         words_max: usize = 1_000_000 => 1 to 1_000_000,
+    }
+}
+
+section! {
+    /// `[held]`
+    Held = "held" {
+        /// How long the crowd's comments wait before they are shown, so that moderators see them first. VIPs, moderators,
+        /// the streamer and staff do not wait.
+        delay: Duration = Duration::of_ms(0) => "0ms" to "6s",
+        /// Comments that wait for their delay at the same time; above it they are refused.
+        delayed_max: usize = 4_096 => 1 to 1_000_000,
+        /// Comments that wait for a moderator at the same time; above it they are refused.
+        review_max: usize = 200 => 1 to 100_000,
+        /// How long they wait; then they are dropped.
+        review_ttl: Duration = Duration::of_ms(600_000) => "1s" to "1d",
     }
 }
 

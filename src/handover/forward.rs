@@ -83,6 +83,7 @@ pub(super) fn write_answer(out: &mut Writer, answer: &Answer) {
             out.u8(2);
             out.u64(*seq);
         }
+        Outcome::Held => out.u8(3),
     }
 }
 
@@ -95,6 +96,7 @@ pub(super) fn read_answer(from: &mut Reader<'_>) -> Result<Answer, Malformed> {
             Outcome::Refused(Refusal { code, rule: None, retry_after_ms: from.option(Reader::u64)? })
         }
         2 => Outcome::NotStored { seq: read_seq(from)? },
+        3 => Outcome::Held,
         _ => return Err(Malformed("an outcome that there is not")),
     };
     Ok(Answer { worker, call, outcome })

@@ -187,6 +187,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             retry_after_ms
         })),
         (0..1u64 << 50).prop_map(|seq| Outcome::NotStored { seq }),
+        Just(Outcome::Held),
     ]
 }
 

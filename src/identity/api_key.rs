@@ -229,6 +229,8 @@ pub enum Scope {
     Tickets,
     /// Revoking, disconnecting and changing users.
     Users,
+    /// Deciding about comments.
+    Moderation,
 }
 
 impl Scope {
@@ -237,6 +239,7 @@ impl Scope {
         match self {
             Self::Tickets => "tickets",
             Self::Users => "users",
+            Self::Moderation => "moderation",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use danmaku_room::admission::rule::{Rule, Tally};
 use danmaku_room::admission::words::WordTally;
+use danmaku_room::owner::held::HeldTally;
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::native::ErrorCode;
 
@@ -205,6 +206,22 @@ cells! {
     texts_shadowed: Counter,
     /// Names that word lists covered or left out, as often as they were looked at.
     names_hidden: Counter,
+    /// Comments held for a moderator.
+    comments_held: Counter,
+    /// Comments held for their room's delay.
+    comments_delayed: Counter,
+    /// Held comments that a moderator let out.
+    held_released: Counter,
+    /// Held comments that a moderator refused.
+    held_rejected: Counter,
+    /// Held comments that no moderator looked at in time.
+    held_expired: Counter,
+    /// Comments that wait for a moderator.
+    held_now: Gauge,
+    /// Comments that wait for their room's delay.
+    delayed_now: Gauge,
+    /// Held comments that a member of staff was not told of, reading too slowly.
+    pending_lost: Counter,
     /// Rules of all word lists in use.
     word_rules: Gauge,
     /// Memory of the word lists in use.
@@ -290,6 +307,17 @@ impl Cells {
         self.texts_held.add(tally.held);
         self.texts_shadowed.add(tally.shadowed);
         self.names_hidden.add(tally.names);
+    }
+
+    /// Counts what became of held comments.
+    pub fn count_held(&self, tally: &HeldTally) {
+        self.comments_held.add(tally.held);
+        self.comments_delayed.add(tally.delayed);
+        self.held_released.add(tally.released);
+        self.held_rejected.add(tally.rejected);
+        self.held_expired.add(tally.expired);
+        self.met_often(Limit::Review, tally.review_full);
+        self.met_often(Limit::Delayed, tally.delayed_full);
     }
 
     /// Counts an ended session.

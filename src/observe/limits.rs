@@ -250,6 +250,12 @@ limits! {
     TextBytes("text_bytes", "limits.text_bytes_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Bytes of a text."
         => "`text_too_long`",
+    Review("review", "held.review_max", "held"::a_full_queue_refuses_until_there_is_room):
+        "Comments of a room that wait for a moderator; `held.review_ttl` drops them."
+        => "`overloaded` with `retryAfterMs`",
+    Delayed("delayed", "held.delayed_max", "held"::a_full_queue_refuses_until_there_is_room):
+        "Comments of a room that wait for its `held.delay`."
+        => "`overloaded` with `retryAfterMs`",
 }
 
 /// An address with its counts, its place in the index at its fullest, and in the queue of those at rest, bytes.
@@ -276,7 +282,7 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 19] = [
+pub const MEMORY: [Memory; 20] = [
     Memory {
         name: "addresses",
         per: Per::Process,
@@ -394,6 +400,18 @@ pub const MEMORY: [Memory; 19] = [
         bytes: |config| {
             let has_lists = config.rooms().any(|room| !room.word_files.is_empty());
             if has_lists { 4_096 * NAME_BYTES } else { 0 }
+        },
+    },
+    Memory {
+        name: "held comments",
+        per: Per::Room,
+        formula: "(`held.delayed_max` + `held.review_max`) × (`limits.text_bytes_max` + 512 B)",
+        bytes: |config| {
+            let bytes = |r: &crate::config::RoomSettings| {
+                (r.owner.held.delayed_max + r.owner.held.review_max)
+                    * (r.owner.limits.text.bytes_max + ENTRY_BYTES)
+            };
+            config.rooms().map(bytes).max().unwrap_or(0)
         },
     },
     Memory {

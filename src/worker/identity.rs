@@ -85,6 +85,7 @@ impl Worker {
         self.watch_token(slot);
         let author = self.author(slot);
         let changed = before.is_none_or(|before| *before != *author).then_some(author);
+        self.note_staff(slot);
         self.tell_identity(slot, Some(expires_in_ms), changed);
     }
 
@@ -225,6 +226,7 @@ impl Worker {
         }
         if self.shared.identities.is_changed(&identity) {
             self.slab.cold(slot).author = None;
+            self.note_staff(slot);
             let (expires_in_ms, author) = (self.expires_in_ms(&identity), self.author(slot));
             self.tell_identity(slot, Some(expires_in_ms), Some(author));
         }

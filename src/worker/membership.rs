@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use danmaku_room::admission::Standing;
+use danmaku_room::admission::policy::keeps_order;
 use danmaku_room::form::Encoding;
 use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
@@ -388,6 +389,9 @@ impl Worker {
     /// Gives a session its place: where it goes on, what it is told first, and its list.
     fn settle(&mut self, slot: u32, since: Option<Position>, asked: bool) {
         let user = self.user(slot);
+        if user.as_ref().is_some_and(|user| keeps_order(user.role)) {
+            self.note_staff(slot);
+        }
         let (hot, cold) = self.slab.both(slot);
         let local = self.rooms.get(hot.room);
         let Follow::Active(replica) = &local.view.follow else { return };
@@ -510,6 +514,7 @@ impl Worker {
         if local.view.member_count == 0 {
             local.view.empty_us = Some(now_us);
             local.view.waiting.clear();
+            local.view.staff.clear();
         }
     }
 

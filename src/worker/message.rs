@@ -14,6 +14,7 @@ use crate::ingress::arrival::Arrival;
 use crate::snapshots::Ask;
 use crate::worker::calls::Call;
 use crate::worker::handover::Step;
+use crate::worker::review::{PendingNews, ReviewCall};
 use crate::worker::slab::SessionRef;
 
 /// Who hears of a publish's fate.
@@ -43,6 +44,8 @@ pub enum Request {
     Attach(Box<Attach>),
     /// Somebody makes a snapshot of a room owned here.
     Newest(Box<Ask>),
+    /// A question about the held comments of a room owned here.
+    Review(Box<ReviewCall>),
 }
 
 /// A comment on its way to the room's owner.
@@ -145,6 +148,8 @@ pub enum Control {
     },
     /// Fates of publishes, one message a turn and worker.
     Replies(Box<[Reply]>),
+    /// Comments were held in a room that is followed here: for its staff.
+    Pending(Box<PendingNews>),
     /// A step of a hand-over between processes.
     Step(Box<Step>),
     /// A comment that came over HTTP to the process before.
@@ -205,6 +210,8 @@ pub enum Outcome {
         /// The number's epoch, where it is not the current one: a retry may come after a change of owner.
         epoch: Option<Epoch>,
     },
+    /// Taken, and waits for its delay or a moderator.
+    Held,
     /// Not taken.
     Refused(Refusal),
     /// Shown, but the store failed for good.

@@ -19,6 +19,7 @@ mod output;
 mod ownership;
 mod pace;
 pub mod poller;
+pub mod review;
 mod room_sweep;
 pub mod rooms;
 pub mod session;
@@ -351,6 +352,7 @@ impl Worker {
             Control::Adopt(arrival) => self.adopt(*arrival),
             Control::Call(call) => self.publish_call(*call),
             Control::Step(step) => self.step(*step),
+            Control::Pending(news) => self.tell_staff(&news),
             Control::Reconfigure => self.reconfigure(),
             Control::User { user, leave } => self.note_decided(user, leave),
             Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
@@ -360,6 +362,7 @@ impl Worker {
     fn take_request(&mut self, request: Request) {
         match request {
             Request::Publish(publish) => self.publish_from_afar(*publish),
+            Request::Review(call) => self.answer_review(*call),
             Request::Attach(attach) => self.attach_link(&attach.room, attach.link),
             Request::Newest(ask) => self.lend_newest(*ask),
         }

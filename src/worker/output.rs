@@ -140,6 +140,10 @@ impl Worker {
                 let ack = Ack { id: &reply.id, state: AckState::Accepted, seq: Some(*seq), epoch };
                 self.tell(slot, &ServerMessage::Ack(ack));
             }
+            Outcome::Held => {
+                let ack = Ack { id: &reply.id, state: AckState::Held, seq: None, epoch: None };
+                self.tell(slot, &ServerMessage::Ack(ack));
+            }
             Outcome::Refused(refusal) => {
                 self.cells.refuse(refusal.code);
                 let message = refusal.to_string();

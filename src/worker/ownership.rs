@@ -175,6 +175,10 @@ impl Worker {
                 self.touch(room);
                 None
             }
+            Fate::Held => {
+                self.touch(room);
+                Some(Outcome::Held)
+            }
         }
     }
 
@@ -198,7 +202,7 @@ impl Worker {
         self.post_waiting();
     }
 
-    fn touch(&mut self, room: u32) {
+    pub(super) fn touch(&mut self, room: u32) {
         if let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner
             && !std::mem::replace(&mut active.touched, true)
         {
@@ -346,6 +350,7 @@ impl Worker {
             return !matches!(self.rooms.get(room).owner, Some(OwnerState::Active(_)));
         }
         let now = self.now;
+        self.release_due(room, now);
         let store = Arc::clone(&self.shared.store);
         let local = self.rooms.get(room);
         let Some(OwnerState::Active(active)) = &mut local.owner else { return false };
@@ -374,7 +379,9 @@ impl Worker {
         let behind = if sealed || behind { self.spread(room) } else { false };
         let Some(OwnerState::Active(active)) = &self.rooms.get(room).owner else { return false };
         let failed = active.owner.failed();
-        let waits = (active.owner.has_open() && (afar || !here)) || active.owner.unstored() > 0;
+        let waits = (active.owner.has_open() && (afar || !here))
+            || active.owner.unstored() > 0
+            || active.owner.release_due_us().is_some();
         for Answer { reply, id, seq, stored } in answers {
             let outcome =
                 if stored { Outcome::Accepted { seq, epoch: None } } else { Outcome::NotStored { seq } };
@@ -435,14 +442,21 @@ impl Worker {
     /// When the owner wants to be looked at, microseconds.
     pub(super) fn owner_due_us(&mut self, room: u32) -> u64 {
         let retry = self.now.us + 1_000;
-        match &self.rooms.get(room).owner {
+        let owner = &self.rooms.get(room).owner;
+        let released_us = match owner {
+            Some(OwnerState::Active(active)) => active.owner.release_due_us().unwrap_or(u64::MAX),
+            _ => u64::MAX,
+        };
+        let due_us = match owner {
             Some(OwnerState::Active(active)) if active.behind => retry,
             // With members here alone, it is their pass that seals.
             Some(OwnerState::Active(active)) if active.links.iter().any(|link| link.worker != self.index) => {
                 active.owner.seal_due_us().unwrap_or(u64::MAX)
             }
             _ => u64::MAX,
-        }
+        };
+        // What is overdue waits for the store, which says when it goes on.
+        if released_us > self.now.us { due_us.min(released_us) } else { due_us.min(retry) }
     }
 
     /// Ten times a second: slow readers, silent peers, closed sessions; once a second a look at all rooms begins.

@@ -24,6 +24,8 @@ pub(super) struct RoomSweep {
     forms_max: usize,
     breakers_open: u64,
     breakers_half_open: u64,
+    held: u64,
+    delayed: u64,
 }
 
 impl Worker {
@@ -52,6 +54,8 @@ impl Worker {
         self.cells.room_forms_max.set(sweep.forms_max as u64);
         self.cells.breakers_open.set(sweep.breakers_open);
         self.cells.breakers_half_open.set(sweep.breakers_half_open);
+        self.cells.held_now.set(sweep.held);
+        self.cells.delayed_now.set(sweep.delayed);
         false
     }
 
@@ -76,6 +80,10 @@ impl Worker {
             active.owner.observe(now, &load);
             self.cells.count_rules(&active.owner.take_tally());
             self.cells.count_words(&active.owner.take_word_tally());
+            self.cells.count_held(&active.owner.take_held_tally());
+            let (held, delayed) = active.owner.held_count();
+            sweep.held += held as u64;
+            sweep.delayed += delayed as u64;
             let (state, opened) = active.owner.breaker();
             self.cells.breakers_opened.add(opened);
             sweep.breakers_open += u64::from(state == State::Open);

@@ -101,6 +101,8 @@ pub struct View {
     pub member_count: u32,
     /// Sessions that wait for the replica, with what they asked for.
     pub waiting: Vec<Waiting>,
+    /// Members who keep order, and hear of held comments; stale entries are dropped when looked at.
+    pub staff: Vec<SessionRef>,
     /// Members whose sockets are full; stale entries are dropped when looked at.
     pub blocked: Vec<u32>,
     /// When passes run.
@@ -156,6 +158,7 @@ impl View {
             members: std::array::from_fn(|_| Vec::new()),
             member_count: 0,
             waiting: Vec::new(),
+            staff: Vec::new(),
             blocked: Vec::new(),
             law: Law::new(tick_max_us),
             pass: None,

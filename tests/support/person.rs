@@ -41,6 +41,7 @@ pub(crate) struct Person {
 
 impl Person {
     /// A guest.
+    #[allow(dead_code, reason = "not every test has guests")]
     pub(crate) fn guest(server: &Server, room: &str) -> Self {
         Self::with(server, room, "")
     }

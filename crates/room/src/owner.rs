@@ -4,6 +4,7 @@
 //! the chain that replicas follow. Exactly one worker holds the owner of a room, so everything in here
 //! is plain single-threaded data. `seq` is given at release, never before.
 
+pub mod held;
 mod succession;
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use crate::Now;
 use crate::admission::breaker::{self, Load};
 use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
+use crate::admission::policy::keeps_order;
 use crate::admission::rule::Tally;
 use crate::admission::words::{Screened, WordTally};
 use crate::admission::{Limits, Refusal, Standing, text};
@@ -26,6 +28,7 @@ use crate::batch::{Batch, entry_bytes};
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
+use held::{Holding, Reason, ToHold};
 
 /// The longest time between seals that coalescing replicas may cause, microseconds.
 const SEAL_STRETCH_US: u64 = 25_000;
@@ -35,6 +38,8 @@ const SEAL_STRETCH_US: u64 = 25_000;
 pub struct Config {
     /// Admission limits.
     pub limits: Limits,
+    /// What is held, and for how long.
+    pub held: held::Bounds,
     /// What an ack promises.
     pub durability: Durability,
     /// The least time between two seals of a busy room, microseconds.
@@ -57,6 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
+            held: held::Bounds::default(),
             durability: Durability::Stored,
             seal_interval_us: 5_000,
             seal_bytes_max: 16 << 10,
@@ -79,6 +85,8 @@ pub enum Fate {
     },
     /// Sequenced; the answer comes with the store's.
     Pending,
+    /// Taken, and waits for its delay or a moderator.
+    Held,
     /// Not taken.
     Refused(Refusal),
 }
@@ -123,6 +131,7 @@ pub struct Owner<R> {
     // Admission.
     ids: Idempotency,
     gate: Gate,
+    holding: Holding,
     // Store.
     appended: u64,
     to_append: Vec<Arc<Entry>>,
@@ -147,6 +156,7 @@ impl<R> Owner<R> {
     pub fn start(room: RoomId, epoch: Epoch, loaded: Loaded, config: Config, now: Now) -> Self {
         let base = loaded.epochs.last().map_or(1, |(_, seq)| seq + 1 + config.unstored_max);
         let log = succession::inherited_log(&epoch, base, &loaded, &config, now);
+        let holding = Holding::new(&config.secret, &epoch);
         let mut ids = Idempotency::new(config.limits.ids);
         for id in &loaded.ids {
             let age_us = now.wall_ms.saturating_sub(id.at_ms).saturating_mul(1_000);
@@ -166,6 +176,7 @@ impl<R> Owner<R> {
             links: 0,
             ids,
             gate: Gate::new(config.limits.clone(), config.secret),
+            holding,
             appended: base - 1,
             to_append: Vec::new(),
             ids_to_append: Vec::new(),
@@ -214,7 +225,8 @@ impl<R> Owner<R> {
                 self.wait(seq, Some(key), reply(), send.id);
                 Fate::Pending
             }
-            Ok(Admitted::New { text, ids, permit, screened }) => {
+            Ok(Admitted::Held) => Fate::Held,
+            Ok(Admitted::New { text, ids, permit, screened, held }) => {
                 self.gate.charge(now, &permit);
                 let visibility = match screened {
                     Screened::Shadowed => Visibility::Author(user.id.clone()),
@@ -225,13 +237,22 @@ impl<R> Owner<R> {
                     _ => text.into(),
                 };
                 let comment = Comment {
-                    user: self.shown_author(now, user),
+                    user: Arc::clone(user),
                     text,
                     mode: send.mode,
                     color: send.color,
                     size: send.size.clamp(SIZE_MIN, SIZE_MAX),
                     stream_ms: send.stream_ms,
                 };
+                if let Some(reason) = held {
+                    if let Some((key, payload)) = ids {
+                        self.ids.hold(key, payload, now.us);
+                    }
+                    let to_hold = ToHold { comment, visibility, ids, reason };
+                    self.holding.hold(&self.config.held, to_hold, now);
+                    return Fate::Held;
+                }
+                let comment = Comment { user: self.shown_author(now, user), ..comment };
                 let seq = self.release(now, visibility, Body::Comment(comment));
                 let acked = self.config.durability != Durability::Stored;
                 if let Some((key, payload)) = ids {
@@ -267,6 +288,7 @@ impl<R> Owner<R> {
                 Known::New => {}
                 Known::Acked(seq) => return Ok(Admitted::Again(seq)),
                 Known::Pending(seq) => return Ok(Admitted::Attach(seq, key)),
+                Known::Held => return Ok(Admitted::Held),
                 Known::Reused => return Err(Refusal::of(ErrorCode::IdReused)),
                 Known::Full(us) => return Err(Refusal::until(ErrorCode::IdsFull, us)),
             }
@@ -275,11 +297,15 @@ impl<R> Owner<R> {
         // Sessions do not tell the name of their program.
         let permit = self.gate.examine(now, &Ask { user, standing, client: "", send, text })?;
         let screened = self.gate.screen(text)?;
-        if screened == Screened::Held {
-            // Nobody looks at what is held yet.
-            return Err(Refusal::of(ErrorCode::Rejected));
+        let delayed = self.config.held.delay_us > 0 && !permit.priority() && !keeps_order(user.role);
+        let held = match screened {
+            Screened::Held => Some(Reason::Words),
+            _ => delayed.then_some(Reason::Delay),
+        };
+        if let Some(reason) = held {
+            self.holding.check(&self.config.held, reason, now.us)?;
         }
-        Ok(Admitted::New { text, ids, permit, screened })
+        Ok(Admitted::New { text, ids, permit, screened, held })
     }
 
     /// The author as others are to see it: without what the room's lists find in its name.
@@ -429,6 +455,7 @@ impl<R> Owner<R> {
     pub fn age(&mut self, now: Now) {
         self.ids.forget(now.us);
         self.gate.age(now);
+        self.holding.age(now.us);
         self.log.evict(self.stored, now.us);
     }
 
@@ -492,6 +519,7 @@ impl<R> Owner<R> {
             && self.unstored.is_empty()
             && self.open.is_empty()
             && self.ids.is_empty()
+            && self.holding.is_empty()
             && self.gate.is_idle()
     }
 
@@ -522,6 +550,11 @@ impl<R> Owner<R> {
         self.stored > self.kept
     }
 
+    /// How it is set up at the moment.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The log.
     pub fn log(&self) -> &RoomLog {
         &self.log
@@ -541,9 +574,11 @@ impl<R> Owner<R> {
 /// What admission says of a publish that it does not refuse.
 enum Admitted<'a> {
     /// A number is to be given.
-    New { text: &'a str, ids: Option<(Key, u64)>, permit: Permit, screened: Screened },
+    New { text: &'a str, ids: Option<(Key, u64)>, permit: Permit, screened: Screened, held: Option<Reason> },
     /// The same publish was acked before.
     Again(u64),
+    /// The same publish was held.
+    Held,
     /// The same publish waits for the store.
     Attach(u64, Key),
 }

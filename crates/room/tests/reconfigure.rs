@@ -36,7 +36,7 @@ fn say(owner: &mut Owner<()>, id: &str, text: &str) -> Option<ErrorCode> {
     let send = Send { id, text, mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
     match owner.publish(NOW, &Arc::new(user), Standing::default(), &send, || ()) {
         Fate::Refused(refusal) => Some(refusal.code),
-        Fate::Accepted { .. } | Fate::Pending => None,
+        Fate::Accepted { .. } | Fate::Pending | Fate::Held => None,
     }
 }
 

@@ -30,7 +30,7 @@ use crate::observe::limits::Limit;
 use crate::worker::message::Control;
 
 /// Who asks.
-enum Asking {
+pub(super) enum Asking {
     /// A back end.
     Key(ApiKey),
     /// A user.
@@ -223,7 +223,7 @@ impl Front {
     }
 
     /// Who shows what.
-    fn asking(&self, request: &Request<Incoming>) -> Result<Asking, Refused> {
+    pub(super) fn asking(&self, request: &Request<Incoming>) -> Result<Asking, Refused> {
         let shown = bearer(request.headers())?.ok_or_else(|| {
             unauthorized(ErrorCode::Unauthorized, "show a key or a token: `Authorization: Bearer …`")
         })?;
@@ -276,7 +276,11 @@ fn ticket_user(user: TicketUser, room: &RoomId, badges: &[String]) -> Result<Ide
     claims::admit(claims, &claims::Rules { badges: badges.to_vec(), ..claims::Rules::default() }, now_s)
 }
 
-fn expect_method(request: &Request<Incoming>, method: &Method, allow: &'static str) -> Result<(), Refused> {
+pub(super) fn expect_method(
+    request: &Request<Incoming>,
+    method: &Method,
+    allow: &'static str,
+) -> Result<(), Refused> {
     if request.method() == method {
         return Ok(());
     }
@@ -285,14 +289,14 @@ fn expect_method(request: &Request<Incoming>, method: &Method, allow: &'static s
     Err(refusal.into())
 }
 
-fn allow(key: &ApiKey, scope: Scope) -> Result<(), Refused> {
+pub(super) fn allow(key: &ApiKey, scope: Scope) -> Result<(), Refused> {
     if key.may(scope) {
         return Ok(());
     }
     Err(forbidden(&format!("this key has no scope `{}`", scope.as_str())))
 }
 
-fn forbidden(detail: &str) -> Refused {
+pub(super) fn forbidden(detail: &str) -> Refused {
     problem(403, ErrorCode::Forbidden.as_str(), detail).into()
 }
 

@@ -13,6 +13,7 @@ mod place;
 mod publish;
 pub mod query;
 mod snapshot;
+mod review;
 mod waiting;
 
 use std::cell::RefCell;
@@ -374,7 +375,8 @@ impl Front {
         let of_user = path.strip_prefix("/api/v1/users/");
         let may_show = path == "/ws"
             || !asks_first && (path == TICKETS || of_user.is_some())
-            || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first);
+            || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first)
+            || matches!(of_room, Some((_, rest)) if !asks_first && of_review(rest).is_some());
         if !may_show && let Err(refusal) = self.within(visit) {
             return Answering::now(*refusal);
         }
@@ -398,6 +400,10 @@ impl Front {
                 return Answering::Later(Box::pin(async move {
                     self.publish(request, &room, asker, visit, patience).await
                 }));
+            }
+            (_, Some((room, rest))) if of_review(rest).is_some() => {
+                let (room, path) = (room.to_owned(), of_review(rest).unwrap_or_default().to_owned());
+                return Answering::Later(Box::pin(async move { self.review(request, &room, &path).await }));
             }
             (TICKETS, _) if asks_first => {
                 return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
@@ -520,6 +526,11 @@ impl Front {
             hold: None,
         })
     }
+}
+
+/// What follows `review` in a room's path.
+fn of_review(rest: &str) -> Option<&str> {
+    rest.strip_prefix("review").filter(|path| path.is_empty() || path.starts_with('/'))
 }
 
 type Refused = Box<Response<Full<Bytes>>>;

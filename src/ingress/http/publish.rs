@@ -187,9 +187,14 @@ fn owned(body: &[u8]) -> Result<OwnedSend, Refused> {
 /// A comment's fate as an answer.
 fn told(id: &str, outcome: &Outcome) -> Response<Full<Bytes>> {
     match outcome {
-        Outcome::Accepted { seq, epoch } => {
-            let epoch = epoch.as_ref().map(Epoch::as_str);
-            let ack = Ack { id, state: AckState::Accepted, seq: Some(*seq), epoch };
+        Outcome::Accepted { .. } | Outcome::Held => {
+            let (state, seq, epoch) = match outcome {
+                Outcome::Accepted { seq, epoch } => {
+                    (AckState::Accepted, Some(*seq), epoch.as_ref().map(Epoch::as_str))
+                }
+                _ => (AckState::Held, None, None),
+            };
+            let ack = Ack { id, state, seq, epoch };
             let mut body = Vec::new();
             json::encode(&ServerMessage::Ack(ack), &mut body);
             let mut response = Response::new(Full::new(Bytes::from(body)));

@@ -62,17 +62,27 @@ pub enum Known {
     Pending(u64),
     /// Sequenced and acked.
     Acked(u64),
+    /// Taken without a number: it waits for its delay or a moderator, or did.
+    Held,
     /// Used for another payload.
     Reused,
     /// The table is full; the oldest id leaves in so many microseconds.
     Full(u64),
 }
 
+/// How far a publish has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Pending,
+    Acked,
+    Held,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Record {
     payload: u64,
     seq: u64,
-    acked: bool,
+    stands: Stands,
     at_us: u64,
 }
 
@@ -102,8 +112,11 @@ impl Idempotency {
         self.forget(now_us);
         match self.records.get(&key) {
             Some(r) if r.payload != payload => Known::Reused,
-            Some(r) if r.acked => Known::Acked(r.seq),
-            Some(r) => Known::Pending(r.seq),
+            Some(r) => match r.stands {
+                Stands::Acked => Known::Acked(r.seq),
+                Stands::Held => Known::Held,
+                Stands::Pending => Known::Pending(r.seq),
+            },
             None if self.order.len() < self.bounds.ids_max => Known::New,
             None => {
                 let oldest = self.order.front().map_or(now_us, |(at, _)| *at);
@@ -114,14 +127,21 @@ impl Idempotency {
 
     /// Remembers an id that has just been given `seq`.
     pub fn remember(&mut self, key: Key, payload: u64, seq: u64, acked: bool, now_us: u64) {
-        self.records.insert(key, Record { payload, seq, acked, at_us: now_us });
+        let stands = if acked { Stands::Acked } else { Stands::Pending };
+        self.records.insert(key, Record { payload, seq, stands, at_us: now_us });
+        self.order.push_back((now_us, key));
+    }
+
+    /// Remembers an id whose publish is held. What becomes of it later changes nothing in its answer.
+    pub fn hold(&mut self, key: Key, payload: u64, now_us: u64) {
+        self.records.insert(key, Record { payload, seq: 0, stands: Stands::Held, at_us: now_us });
         self.order.push_back((now_us, key));
     }
 
     /// The publish behind `key` is stored.
     pub fn acked(&mut self, key: Key) {
         if let Some(record) = self.records.get_mut(&key) {
-            record.acked = true;
+            record.stands = Stands::Acked;
         }
     }
 
@@ -136,7 +156,7 @@ impl Idempotency {
             let record = self.records.get(&key).filter(|r| r.at_us == at);
             if let Some(record) = record {
                 // An ack still pending keeps its id: the store decides, not the clock.
-                if !record.acked || now_us.saturating_sub(at) < self.bounds.window_us {
+                if record.stands == Stands::Pending || now_us.saturating_sub(at) < self.bounds.window_us {
                     return;
                 }
                 self.records.remove(&key);
@@ -148,7 +168,7 @@ impl Idempotency {
     /// The ids that were acked and are still within their window, oldest first, as a store keeps them.
     pub fn kept(&self, now: Now) -> Vec<StoredId> {
         let acked = |(at, key): &(u64, Key)| {
-            let record = self.records.get(key).filter(|r| r.at_us == *at && r.acked)?;
+            let record = self.records.get(key).filter(|r| r.at_us == *at && r.stands == Stands::Acked)?;
             let at_ms = now.wall_ms.saturating_sub(now.us.saturating_sub(*at) / 1_000);
             Some(StoredId { key: *key, payload: record.payload, seq: record.seq, at_ms })
         };

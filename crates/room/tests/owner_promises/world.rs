@@ -114,6 +114,7 @@ impl World {
                 ids: danmaku_room::admission::idempotency::Bounds { window_us: WINDOW_US, ids_max: 1_000 },
                 ..Limits::default()
             },
+            held: danmaku_room::owner::held::Bounds::default(),
             durability,
             seal_interval_us: SEAL_INTERVAL_US,
             seal_bytes_max: SEAL_BYTES_MAX,
