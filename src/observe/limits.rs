@@ -282,7 +282,7 @@ const ENTRY_BYTES: usize = 512;
 const FORM_RATIO: usize = 2;
 
 /// What memory is held for at worst.
-pub const MEMORY: [Memory; 20] = [
+pub const MEMORY: &[Memory] = &[
     Memory {
         name: "addresses",
         per: Per::Process,
