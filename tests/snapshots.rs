@@ -103,7 +103,12 @@ fn a_newcomer_gets_the_newest_comments_and_the_place_to_go_on_from() {
 fn codings_are_negotiated_and_tagged() {
     let server = Server::start(&["--workers", "2"]);
     for n in 0..5 {
-        say(server.address, "r", &format!("a{n}"), "主播加油 come on, the same words again and again");
+        say(
+            server.address,
+            "r",
+            &format!("a{n}"),
+            &format!("主播加油 come on, much the same words {n} times"),
+        );
     }
     let path = "GET /api/v1/rooms/r/snapshot";
     let plain = ask(server.address, path, "");

@@ -12,8 +12,8 @@ mod patience;
 mod place;
 mod publish;
 pub mod query;
-mod snapshot;
 mod review;
+mod snapshot;
 mod waiting;
 
 use std::cell::RefCell;

@@ -157,6 +157,10 @@ pub(crate) fn check_text(text: &str) {
         Err(why) => assert!(is_json, "{why}"),
         Ok(command) => assert!(is_json, "{command:?}"),
     }
+    // serde_json takes an object with this one key for a text of its own making.
+    if text.contains("$serde_json::private") {
+        return;
+    }
     // A lone surrogate or a huge exponent in a field that is skipped is no value of serde_json's.
     let Ok(value) = serde_json::from_str::<Value>(text) else { return };
     if !serde_json::from_str::<Keys>(text).is_ok_and(|keys| keys.repeated) {
