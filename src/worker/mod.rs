@@ -25,6 +25,7 @@ pub mod rooms;
 pub mod session;
 pub mod slab;
 mod snapshots;
+mod sweep;
 
 use std::cell::RefCell;
 use std::io;

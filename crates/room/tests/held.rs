@@ -80,13 +80,7 @@ fn a_comment_for_review_is_let_out_refused_or_dropped_once() {
 /// A full queue refuses with a true wait, and has cost its author nothing.
 #[test]
 fn a_full_queue_refuses_until_there_is_room() {
-    let mut owner = owner(Bounds {
-        review_max: 2,
-        review_us: 900 * MS,
-        delay_us: 100 * MS,
-        delayed_max: 1,
-        ..Bounds::default()
-    });
+    let mut owner = owner(Bounds { review_max: 2, review_us: 900 * MS, delay_us: 100 * MS, delayed_max: 1 });
     let refusal = |fate: Fate| match fate {
         Fate::Refused(refusal) => (refusal.code, refusal.retry_after_ms),
         other => panic!("{other:?}"),
