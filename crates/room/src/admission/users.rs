@@ -5,7 +5,7 @@
 //! much, nor is anyone refused for want of a place.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 /// Records looked at for one that may go, where the table is full.
 const LOOKED_AT: usize = 16;
@@ -35,7 +35,8 @@ impl Hasher for Hashed {
 }
 
 /// A map whose keys are keyed hashes of what strangers chose.
-pub type HashedMap<V> = HashMap<u64, V, BuildHasherDefault<Hashed>>;
+#[allow(clippy::disallowed_types, reason = "nobody chooses these keys: they come out of a keyed SipHash")]
+pub type HashedMap<V> = HashMap<u64, V, std::hash::BuildHasherDefault<Hashed>>;
 
 /// Records by a keyed hash of the user.
 #[derive(Debug)]
