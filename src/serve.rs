@@ -138,6 +138,8 @@ impl Unopened {
             post,
             bells: bells.clone(),
             directory: DashMap::new(),
+            doors: DashMap::new(),
+            audit: crate::observe::audit::Audit::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
             words,

@@ -8,6 +8,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use danmaku_mailbox::{Sender, Wake};
 use danmaku_placement::HashRing;
+use danmaku_room::house::Door;
 use danmaku_room::store::Store;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Epoch;
@@ -18,6 +19,7 @@ use crate::handover::Replaced;
 use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
+use crate::observe::audit::Audit;
 use crate::snapshots::Snapshots;
 use crate::word_files::WordFiles;
 use crate::worker::message::{Control, Request};
@@ -64,6 +66,11 @@ pub struct Shared {
     pub bells: Vec<Bell>,
     /// Members of each room on all workers: read at joins and by the API, never for a delivery.
     pub directory: DashMap<RoomId, Arc<AtomicU32>>,
+    /// Who may not come into which room; a room that keeps nobody out is not in it. Written by the worker that owns the
+    /// room, read when somebody comes in.
+    pub doors: DashMap<RoomId, Door>,
+    /// What staff and back ends have ordered.
+    pub audit: Audit,
     /// What is configured; workers take a new one over when they are told to.
     pub config: ArcSwap<Config>,
     /// Held by whoever reads the configuration to put another one in its place; no worker does.

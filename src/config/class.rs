@@ -91,6 +91,12 @@ class! {
         review_max: usize,
         review_ttl: Duration,
     }
+    moderation {
+        bans_mode: Mode,
+        mutes_mode: Mode,
+        shadow_bans_mode: Mode,
+        sanctions_max: usize,
+    }
     room {
         backlog_bytes: Size,
         backlog_age: Duration,

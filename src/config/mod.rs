@@ -154,6 +154,8 @@ pub struct Config {
     pub tickets: tickets::Bounds,
     /// Users that may be revoked or changed at the same time.
     pub users_changed_max: usize,
+    /// Orders of staff that are remembered.
+    pub audit_max: usize,
     /// Where clients connect with TLS.
     pub tls_listen: Option<SocketAddr>,
     /// How TLS is spoken.
@@ -351,6 +353,7 @@ impl Config {
             verified_max: auth.verified_max,
             tickets: tickets::Bounds { max: auth.tickets_max, life_ms: auth.ticket_life.us() / 1_000 },
             users_changed_max: auth.users_changed_max,
+            audit_max: raw.moderation.audit_max,
             origins: http.origins,
             hosts: http.hosts,
             keep_alive_ms: http.keep_alive.us() / 1_000,
@@ -502,7 +505,8 @@ fn check_keys(keys: &[AuthKey]) -> Result<(), OutOfBounds> {
 }
 
 /// How each rule acts.
-fn modes(limits: &raw::Limits, policy: &raw::Policy, words: &raw::Words) -> Modes {
+fn modes(raw: &Raw) -> Modes {
+    let Raw { limits, policy, moderation, words, .. } = raw;
     let mut modes = Modes::default();
     for rule in Rule::ALL {
         let mode = match rule {
@@ -514,6 +518,9 @@ fn modes(limits: &raw::Limits, policy: &raw::Policy, words: &raw::Words) -> Mode
             Rule::Followers => policy.followers_mode,
             Rule::Vips => policy.vips_mode,
             Rule::Style => policy.style_mode,
+            Rule::Banned => moderation.bans_mode,
+            Rule::MutedUser => moderation.mutes_mode,
+            Rule::ShadowBanned => moderation.shadow_bans_mode,
             Rule::Filtered => limits.filtered_mode,
             Rule::VipCeiling => limits.vip_mode,
             Rule::UserRate => limits.user_mode,
@@ -545,7 +552,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
     let rate = |burst, per_s| token_bucket::Rate { burst, per_s };
     let limits = admission::Limits {
-        modes: modes(limits, policy, words),
+        modes: modes(raw),
         user: Some(rate(limits.user_burst, limits.user_per_s)),
         guest: rate(limits.guest_burst, limits.guest_per_s),
         users_max: limits.users_max,
@@ -582,6 +589,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
         seal_interval_us: flush.seal_interval.us(),
         seal_bytes_max: flush.seal_bytes.bytes(),
         log: backlog,
+        sanctions_max: raw.moderation.sanctions_max,
         ..owner::Config::default()
     };
     let word_files = words::files(words)?;

@@ -43,6 +43,8 @@ pub struct Raw {
     pub words: Words,
     /// What waits before it is shown.
     pub held: Held,
+    /// What staff decides.
+    pub moderation: Moderation,
     /// What rooms keep in memory.
     pub room: Room,
     /// When what was said goes out.
@@ -59,7 +61,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 15] {
+    fn sections(&self) -> [&dyn Section; 16] {
         [
             &self.server,
             &self.auth,
@@ -71,6 +73,7 @@ impl Raw {
             &self.policy,
             &self.words,
             &self.held,
+            &self.moderation,
             &self.room,
             &self.flush,
             &self.slow_consumer,
@@ -371,6 +374,22 @@ section! {
         review_max: usize = 200 => 1 to 100_000,
         /// How long they wait; then they are dropped.
         review_ttl: Duration = Duration::of_ms(600_000) => "1s" to "1d",
+    }
+}
+
+section! {
+    /// `[moderation]`
+    Moderation = "moderation" {
+        /// Whether bans hold for comments. Who is banned is not let into the room either way.
+        bans_mode: Mode = Mode::Enforce,
+        /// Whether mutes of single users hold.
+        mutes_mode: Mode = Mode::Enforce,
+        /// Whether shadow bans hold.
+        shadow_bans_mode: Mode = Mode::Enforce,
+        /// Bans, mutes and shadow bans of a room that are in force at the same time; above it, further ones are refused.
+        sanctions_max: usize = 1_024 => 1 to 65_536,
+        /// Newest orders of staff and back ends that are remembered.
+        audit_max: usize = 4_096 => 1 to 1_000_000,
     }
 }
 

@@ -44,6 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 const PORTION_BYTES: usize = 1 << 20;
 /// What an id takes in a message: key, payload, number and time, bytes.
 const ID_BYTES: usize = 40;
+/// About what a sanction takes.
+const SANCTION_BYTES: usize = 512;
 /// Ids of a room in one message.
 const PORTION_IDS: usize = 16_384;
 /// Decisions about users in a message: some kilobytes each at most.
@@ -401,9 +403,9 @@ fn room_messages(rooms: Vec<(RoomId, Loaded)>) -> Vec<Message> {
             messages.push(Message::Rooms(std::mem::take(&mut portion)));
         }
     };
-    for (room, Loaded { epochs, tail, ids }) in rooms {
-        let mut part = Loaded { epochs, ..Loaded::default() };
-        let mut part_bytes = 0;
+    for (room, Loaded { epochs, tail, ids, house }) in rooms {
+        let mut part_bytes = house.sanctions.len() * SANCTION_BYTES;
+        let mut part = Loaded { epochs, house, ..Loaded::default() };
         for entry in tail {
             part_bytes += danmaku_room::batch::entry_bytes(&entry);
             part.tail.push(entry);

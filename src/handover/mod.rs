@@ -28,6 +28,7 @@ pub mod codec;
 pub mod decisions;
 pub mod forward;
 pub mod giver;
+mod house;
 pub mod inherited;
 pub mod lock;
 pub mod message;

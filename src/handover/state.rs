@@ -15,6 +15,7 @@ use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use danmaku_wire::websocket::decoder::Carried;
 
 use super::codec::{Malformed, Reader, Writer};
+use super::house::{read_house, write_house};
 use crate::identity::user::{Grant, Identity};
 use crate::ingress::addresses::{Addresses, Counted, Hold, Limits};
 use crate::ingress::arrival::{Arrival, Moved};
@@ -39,6 +40,7 @@ pub fn write_room(out: &mut Writer, room: &RoomId, loaded: &Loaded) {
         out.u64(*seq);
         out.u64(*at_ms);
     }
+    write_house(out, &loaded.house);
 }
 
 /// Reads what [`write_room`] wrote.
@@ -53,7 +55,8 @@ pub fn read_room(from: &mut Reader<'_>) -> Result<(RoomId, Loaded), Malformed> {
         let key = Key::from_bits(from.u128()?);
         Ok(StoredId { key, payload: from.u64()?, seq: read_seq(from)?, at_ms: from.u64()? })
     })?;
-    Ok((room, Loaded { epochs, tail, ids }))
+    let house = read_house(from)?;
+    Ok((room, Loaded { epochs, tail, ids, house }))
 }
 
 /// A session on its way.
@@ -133,6 +136,7 @@ pub fn write_session(out: &mut Writer, passage: &Passage) {
     out.u8(u8::from(session.snapshot));
     out.option(session.author.as_deref(), write_author);
     out.option(session.identity.as_deref(), write_identity);
+    out.u64(session.address);
     out.bytes(&session.response);
     out.bytes(&session.leftover);
     out.option(*counted, |out, counted| match counted {
@@ -175,6 +179,7 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
     let snapshot = from.flag()?;
     let author = from.option(read_author)?.map(Arc::new);
     let identity = from.option(read_identity)?.map(Arc::new);
+    let address = from.u64()?;
     let response = from.bytes()?.to_vec();
     let leftover = from.bytes()?.to_vec();
     let counted = from.option(|from| {
@@ -211,6 +216,7 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
         snapshot,
         author,
         identity,
+        address,
         hold: None,
         bridged,
         moved,
@@ -274,7 +280,7 @@ pub(super) fn write_author(out: &mut Writer, author: &Author) {
     }
 }
 
-fn read_role(from: &mut Reader<'_>) -> Result<Role, Malformed> {
+pub(super) fn read_role(from: &mut Reader<'_>) -> Result<Role, Malformed> {
     Ok(match from.u8()? {
         0 => Role::Viewer,
         1 => Role::Vip,
@@ -295,7 +301,7 @@ pub(super) fn read_author(from: &mut Reader<'_>) -> Result<Author, Malformed> {
     })
 }
 
-fn write_entry(out: &mut Writer, entry: &Entry) {
+pub(super) fn write_entry(out: &mut Writer, entry: &Entry) {
     out.u64(entry.seq);
     out.u64(entry.at_ms);
     match &entry.visibility {
@@ -350,7 +356,7 @@ fn write_entry(out: &mut Writer, entry: &Entry) {
     }
 }
 
-fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Malformed> {
+pub(super) fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Malformed> {
     let (seq, at_ms) = (read_seq(from)?, from.u64()?);
     let visibility = match from.u8()? {
         3 => Visibility::Author(read_user(from)?),

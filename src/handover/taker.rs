@@ -269,6 +269,10 @@ fn add_part(rooms: &mut Vec<(RoomId, Loaded)>, (room, part): (RoomId, Loaded)) {
             loaded.epochs.extend(part.epochs);
             loaded.tail.extend(part.tail);
             loaded.ids.extend(part.ids);
+            // It comes whole, with the first part.
+            if !part.house.is_empty() {
+                loaded.house = part.house;
+            }
         }
         _ => rooms.push((room, part)),
     }

@@ -116,7 +116,7 @@ fn loaded() -> impl Strategy<Value = Loaded> {
     let id = (any::<u128>(), any::<u64>(), 0..1u64 << 50, any::<u64>())
         .prop_map(|(key, payload, seq, at_ms)| StoredId { key: Key::from_bits(key), payload, seq, at_ms });
     (vec((epoch(), 0..1u64 << 50), 0..3), vec(entry(), 0..5), vec(id, 0..4))
-        .prop_map(|(epochs, tail, ids)| Loaded { epochs, tail, ids })
+        .prop_map(|(epochs, tail, ids)| Loaded { epochs, tail, ids, ..Loaded::default() })
 }
 
 fn counted() -> impl Strategy<Value = Counted> {
@@ -165,6 +165,7 @@ fn session() -> impl Strategy<Value = Passage> {
             snapshot,
             author: author.map(Arc::new),
             identity: identity.map(Arc::new),
+            address: 0,
             hold: None,
             bridged: bridged.then_some(0),
             moved,

@@ -229,8 +229,10 @@ pub enum Scope {
     Tickets,
     /// Revoking, disconnecting and changing users.
     Users,
-    /// Deciding about comments.
+    /// Keeping order in rooms.
     Moderation,
+    /// Reading what was ordered.
+    Audit,
 }
 
 impl Scope {
@@ -240,6 +242,7 @@ impl Scope {
             Self::Tickets => "tickets",
             Self::Users => "users",
             Self::Moderation => "moderation",
+            Self::Audit => "audit",
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Arrival {
     pub author: Option<Arc<Author>>,
     /// What the token says that it showed; absent for a guest.
     pub identity: Option<Arc<Identity>>,
+    /// What its address is told by in sanctions: a keyed hash.
+    pub address: u64,
     /// Its place among the connections of its address; absent where no limit of addresses applies to it.
     pub hold: Option<Hold>,
     /// Its TLS is spoken by the process that was here before, at the other end of the socket: it is to leave within

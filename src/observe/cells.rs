@@ -242,6 +242,10 @@ cells! {
     breakers_half_open: Gauge,
     /// Times that a room's breaker opened.
     breakers_opened: Counter,
+    /// Sanctions in force: bans, mutes and shadow bans.
+    sanctions: Gauge,
+    /// Orders of staff that rooms carried out.
+    orders: Counter,
     /// Panics caught in sessions.
     session_panics: Counter,
     /// Hand-overs by which this process took the place of another.

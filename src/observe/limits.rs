@@ -157,6 +157,9 @@ limits! {
     Joins("joins", "limits.joins_burst", "crowds"::a_connection_changes_rooms_at_a_pace):
         "Moves of a connection to other rooms, and its `auth` commands; `limits.joins_per_s` come back each second."
         => "`rate_limited` with `retryAfterMs`; the session stays where it is",
+    Sanctions("sanctions", "moderation.sanctions_max", "moderation"::a_room_has_so_many_sanctions_and_no_more):
+        "Bans, mutes and shadow bans of a room that are in force."
+        => "409 `sanctions_full`; none is forgotten before its time",
     Tickets("tickets", "auth.tickets_max", "identity"::tickets_are_bounded_in_all_and_by_user):
         "Tickets that are not used yet."
         => "503 `overloaded` with `retryAfterMs`",
@@ -266,6 +269,10 @@ const VERIFIED_BYTES: usize = 384;
 const TICKET_BYTES: usize = 512;
 /// What was decided about a user, in the table and in the order of age, bytes.
 const USER_CHANGED_BYTES: usize = 512;
+/// An order of staff with its reason and what it was about, bytes.
+const RECORD_BYTES: usize = 1_024;
+/// A sanction with its reason, and the copy of a ban, bytes.
+const SANCTION_BYTES: usize = 1_024;
 /// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
 const USER_BYTES: usize = 200;
 /// A long text that was said, with its place in the order of age, hash table and queue at their fullest, bytes.
@@ -306,6 +313,18 @@ pub const MEMORY: &[Memory] = &[
         per: Per::Process,
         formula: "`auth.tickets_max` × 512 B",
         bytes: |config| config.tickets.max * TICKET_BYTES,
+    },
+    Memory {
+        name: "audit",
+        per: Per::Process,
+        formula: "`moderation.audit_max` × 1 KiB",
+        bytes: |config| config.audit_max * RECORD_BYTES,
+    },
+    Memory {
+        name: "sanctions",
+        per: Per::Room,
+        formula: "`moderation.sanctions_max` × 1 KiB: with the copy of a ban that is looked at when somebody comes in",
+        bytes: |config| config.rooms().map(|room| room.owner.sanctions_max).max().unwrap_or(0) * SANCTION_BYTES,
     },
     Memory {
         name: "users changed",

@@ -1,5 +1,6 @@
 //! What operators see: metrics summed from the workers' cells, and logs.
 
+pub mod audit;
 pub mod cells;
 pub mod exposition;
 pub mod limits;

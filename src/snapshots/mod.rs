@@ -202,6 +202,7 @@ async fn stored(shared: &Shared, room: &RoomId, known: Option<&Position>) -> New
         return Newest::Unchanged;
     }
     let count_max = shared.config.load().room(room).snapshot_entries;
-    let newest = newest_of(loaded.tail.iter().rev(), Viewer::GUEST, count_max);
+    let board = loaded.board();
+    let newest = newest_of(loaded.tail.iter().rev(), &board, Viewer::GUEST, count_max);
     Newest::Entries(position, newest.into_iter().cloned().collect())
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use danmaku_room::house::House;
 use danmaku_room::store::{Append, Loaded, Progress, Promise, Store, StoredId};
 use danmaku_wire::entry::Entry;
 use danmaku_wire::id::RoomId;
@@ -29,6 +30,8 @@ struct Kept {
     epochs: VecDeque<(Epoch, u64)>,
     entries: VecDeque<Arc<Entry>>,
     ids: VecDeque<StoredId>,
+    /// What the process before knew; the first owner here takes it.
+    house: House,
 }
 
 impl Kept {
@@ -37,6 +40,7 @@ impl Kept {
             epochs: self.epochs.iter().cloned().collect(),
             tail: self.entries.iter().cloned().collect(),
             ids: self.ids.iter().copied().collect(),
+            house: self.house.clone(),
         }
     }
 }
@@ -70,7 +74,13 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        answer.keep(self.rooms.get(room).map_or_else(Loaded::default, |kept| kept.loaded()));
+        let loaded = self.rooms.get_mut(room).map(|mut kept| {
+            let loaded = kept.loaded();
+            // From now on the owner knows it, and may lift it.
+            kept.house = House::default();
+            loaded
+        });
+        answer.keep(loaded.unwrap_or_default());
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {
@@ -110,11 +120,12 @@ impl Store for MemoryStore {
 
     fn take_over(&self, room: RoomId, mut left: Loaded) {
         left.keep_epochs(self.bounds.epochs_max);
-        let Loaded { epochs, tail, ids } = left;
+        let Loaded { epochs, tail, ids, house } = left;
         self.make_place(&room);
         // However much that is: the owner's log is bounded, and what goes beyond this store's bounds goes with
         // the next append.
-        self.rooms.insert(room, Kept { epochs: epochs.into(), entries: tail.into(), ids: ids.into() });
+        let (epochs, entries, ids) = (epochs.into(), tail.into(), ids.into());
+        self.rooms.insert(room, Kept { epochs, entries, ids, house });
     }
 }
 

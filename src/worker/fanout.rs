@@ -1,12 +1,16 @@
 //! From a replica's news to its members' sockets.
 
-use danmaku_room::form::{Encoding, FormKey};
+use std::ops::Range;
+use std::sync::Arc;
+
+use danmaku_room::form::{Encoder, Encoding, FormKey};
 use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::Entry;
 use danmaku_wire::native::{RoomUpdate, ServerMessage};
 
 use super::output::{Flushed, RUN_BYTES_MAX, block, flush_outbox};
 use super::rooms::{Follow, Pass};
-use super::session::Flags;
+use super::session::{Cold, Flags};
 use super::{PASSES_US, Worker};
 use crate::egress::{Offer, offer};
 use crate::observe::limits::Limit;
@@ -26,6 +30,8 @@ enum Found {
     Gone(u32),
     Blocked(u32),
     Lapped(u32),
+    /// It was given something that it alone sees.
+    Own(u32),
 }
 
 impl Worker {
@@ -298,6 +304,11 @@ impl Worker {
                         hot.cursor = run.cursor_at(taken.bytes);
                         delivered += hot.cursor.seq - start;
                         hot.flags.set(Flags::ACTIVE);
+                        let (private, reached) = (run.private(), hot.cursor.seq);
+                        let own = !private.is_empty() && {
+                            let (_, cold) = slab.both(slot);
+                            give_own(private, start..reached, cold, encoder)
+                        };
                         if taken.full {
                             let (hot, cold) = slab.both(slot);
                             let rest = run.trailer_after(taken.bytes);
@@ -306,9 +317,12 @@ impl Worker {
                             }
                             block(hot, cold, taken.moved, now.us);
                             found.push(Found::Blocked(slot));
-                        } else if run.next <= pass.end {
+                        } else {
+                            if own {
+                                found.push(Found::Own(slot));
+                            }
                             // More is owed than one run carries: it comes round again.
-                            pass.again = true;
+                            pass.again |= run.next <= pass.end;
                         }
                     }
                     Offer::Gone => found.push(Found::Gone(slot)),
@@ -330,6 +344,7 @@ impl Worker {
                         self.rooms.add_blocked(room, slot);
                     }
                 }
+                Found::Own(slot) => self.queue(slot),
                 Found::Lapped(slot) => {
                     self.tell_gap(slot);
                     self.flush(slot);
@@ -351,6 +366,25 @@ impl Worker {
         self.cells.pass_cpu_us.add(pass.cpu_us as u64);
         self.evict(room);
     }
+}
+
+/// Gives a session what it alone sees of the numbers that it has just been brought over, right behind them. Whether
+/// there was anything.
+pub(super) fn give_own(
+    private: &[Arc<Entry>],
+    reached: Range<u64>,
+    cold: &mut Cold,
+    encoder: &mut Encoder,
+) -> bool {
+    let mut any = false;
+    for entry in private.iter().filter(|entry| reached.contains(&entry.seq)) {
+        if cold.is_author_of(entry) {
+            let encoding = cold.encoding;
+            encoder.private(entry, encoding, &mut cold.outbox.get_or_insert_default().bytes);
+            any = true;
+        }
+    }
+    any
 }
 
 /// CPU time of this thread, microseconds.

@@ -87,6 +87,8 @@ impl Worker {
         let changed = before.is_none_or(|before| *before != *author).then_some(author);
         self.note_staff(slot);
         self.tell_identity(slot, Some(expires_in_ms), changed);
+        // Somebody else may be somebody who is not to be here.
+        self.keep_out(slot);
     }
 
     fn be_guest(&mut self, slot: u32, token: &str) {

@@ -76,6 +76,7 @@ impl Worker {
             snapshot,
             author,
             identity,
+            address,
             hold,
             bridged,
             moved,
@@ -98,6 +99,7 @@ impl Worker {
             tier,
             author,
             identity,
+            address,
             place: hold.map_or(Place::NONE, Hold::into_place),
             ..Cold::default()
         };
@@ -226,6 +228,7 @@ impl Worker {
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
             author: cold.author,
             identity: cold.identity,
+            address: cold.address,
             hold,
             bridged: hot.flags.any(Flags::BRIDGED).then_some(0),
             moved: Some(Box::new(Moved {
@@ -278,7 +281,7 @@ impl Worker {
         }
         let online = self.shared.online(&room);
         let view = View::new(self.config.tick_max_us);
-        Some(self.rooms.insert(LocalRoom { id: room, owner: None, view, online }))
+        Some(self.rooms.insert(LocalRoom { id: room, owner: None, left: None, view, online }))
     }
 
     /// The room's index here, opened if it is not known yet.
@@ -289,7 +292,7 @@ impl Worker {
             None => {
                 let online = self.shared.online(room);
                 let view = View::new(self.config.tick_max_us);
-                self.rooms.insert(LocalRoom { id: room.clone(), owner: None, view, online })
+                self.rooms.insert(LocalRoom { id: room.clone(), owner: None, left: None, view, online })
             }
         }
     }
@@ -333,7 +336,7 @@ impl Worker {
 
     /// The owner has answered: the replica starts, and those who waited are settled.
     pub(super) fn attached(&mut self, attached: Attached) {
-        let Attached { room, generation, backlog, tail } = attached;
+        let Attached { room, generation, backlog, tail, board } = attached;
         let Some(local) = self.rooms.get_if(room) else { return };
         let bounds = self.config.room(&local.id).backlog;
         if local.view.generation != generation || matches!(local.view.follow, Follow::Not) {
@@ -342,7 +345,7 @@ impl Worker {
         // Unasked for, it is a new owner's: everybody starts anew from where he stands.
         self.unsettle(room);
         let view = &mut self.rooms.get(room).view;
-        view.follow = Follow::Active(Box::new(Replica::new(backlog, tail, bounds)));
+        view.follow = Follow::Active(Box::new(Replica::new(backlog, tail, bounds).with_board(board)));
         view.snapshot = None;
         let waiting = std::mem::take(&mut view.waiting);
         for Waiting { session, since, asked } in waiting {
@@ -388,6 +391,9 @@ impl Worker {
 
     /// Gives a session its place: where it goes on, what it is told first, and its list.
     fn settle(&mut self, slot: u32, since: Option<Position>, asked: bool) {
+        if self.keep_out(slot) {
+            return;
+        }
         let user = self.user(slot);
         if user.as_ref().is_some_and(|user| keeps_order(user.role)) {
             self.note_staff(slot);
@@ -428,16 +434,22 @@ impl Worker {
             Resume::Within(batch) => {
                 let seq = since.map_or(0, |s| s.seq);
                 self.encoder.rest_of(batch, seq, key, &mut bytes);
+                let own = batch.private().filter(|entry| entry.seq > seq && cold.is_author_of(entry));
+                own.for_each(|entry| self.encoder.private(entry, cold.encoding, &mut bytes));
                 Cursor { seq: batch.to + 1, offset: 0 }
             }
             Resume::Unknown => {
                 if !hot.flags.any(Flags::NO_SNAPSHOT) {
-                    let fresh = local.view.snapshot.as_ref().filter(|(k, at, _)| *k == key && *at == seq);
+                    // Whoever alone sees some of it gets one like nobody else's.
+                    let own = user.as_ref().or(cold.author.as_ref()).map(|author| author.id.clone());
+                    let own = own.filter(|user| snapshot::has_own(replica, user));
+                    let fresh = local.view.snapshot.as_ref();
+                    let fresh = fresh.filter(|(k, at, _)| *k == key && *at == seq && own.is_none());
                     let snapshot = match fresh {
                         Some((_, _, snapshot)) => Arc::clone(snapshot),
                         None => {
                             let entries = self.config.room(&local.id).snapshot_entries;
-                            let viewer = Viewer { tier: cold.tier, user: None };
+                            let viewer = Viewer { tier: cold.tier, user: own.as_ref() };
                             let newest = snapshot::newest(replica, viewer, entries);
                             let items: Vec<&Entry> = newest.into_iter().map(|entry| &**entry).collect();
                             let room = RoomUpdate {
@@ -457,7 +469,9 @@ impl Worker {
                         }
                     };
                     bytes.extend_from_slice(&snapshot);
-                    local.view.snapshot = Some((key, seq, snapshot));
+                    if own.is_none() {
+                        local.view.snapshot = Some((key, seq, snapshot));
+                    }
                 }
                 replica.live()
             }
@@ -479,6 +493,8 @@ impl Worker {
             Resume::Within(batch) => {
                 let mut rest = Vec::new();
                 self.encoder.rest_of(batch, since.seq, cold.key(hot.flags), &mut rest);
+                let own = batch.private().filter(|entry| entry.seq > since.seq && cold.is_author_of(entry));
+                own.for_each(|entry| self.encoder.private(entry, cold.encoding, &mut rest));
                 cold.outbox.get_or_insert_default().bytes.extend_from_slice(&rest);
                 Cursor { seq: batch.to + 1, offset: 0 }
             }
@@ -522,7 +538,7 @@ impl Worker {
     /// applies to them either.
     pub(super) fn standing(&mut self, slot: u32, author: &Author) -> Standing {
         let guest = guest::is_guest(author) && self.slab.cold(slot).place != Place::NONE;
-        Standing { guest, ..Standing::default() }
+        Standing { guest, address: self.slab.cold(slot).address, ..Standing::default() }
     }
 
     /// Who publishes here: made when it is first needed.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::batch::Batch;
+use danmaku_room::house::board::Board;
 use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::Send;
@@ -14,6 +15,7 @@ use crate::ingress::arrival::Arrival;
 use crate::snapshots::Ask;
 use crate::worker::calls::Call;
 use crate::worker::handover::Step;
+use crate::worker::orders::Order;
 use crate::worker::review::{PendingNews, ReviewCall};
 use crate::worker::slab::SessionRef;
 
@@ -154,6 +156,10 @@ pub enum Control {
     Step(Box<Step>),
     /// A comment that came over HTTP to the process before.
     Call(Box<Call>),
+    /// An order for a room owned here.
+    Order(Box<Order>),
+    /// Somebody may have to leave a room: who may be in it is in [`crate::wiring::Shared`].
+    Door(RoomId),
     /// A connection whose room is owned here, or spread to here.
     Adopt(Box<Arrival>),
     /// There is another configuration in [`crate::wiring::Shared`].
@@ -187,6 +193,8 @@ pub struct Attached {
     pub backlog: Vec<Arc<Batch>>,
     /// The chain's live end.
     pub tail: Arc<Batch>,
+    /// What stands in the room, however old.
+    pub board: Board,
 }
 
 /// The fate of one publish.

@@ -15,6 +15,7 @@ mod input;
 mod lenience;
 mod membership;
 pub mod message;
+pub mod orders;
 mod output;
 mod ownership;
 mod pace;
@@ -50,6 +51,7 @@ use crate::observe::cells::Cells;
 use crate::wiring::{Bell, Post, Shared};
 use calls::Call;
 use message::{Control, Reply, Request};
+use orders::Order;
 use poller::{Poller, Ready};
 use rooms::Rooms;
 use slab::Slab;
@@ -89,6 +91,7 @@ impl Codec {
 pub struct Inbox {
     arrivals: RefCell<Vec<Arrival>>,
     calls: RefCell<Vec<Call>>,
+    orders: RefCell<Vec<Order>>,
     /// Requests that are being answered.
     requests: std::cell::Cell<usize>,
     notify: Notify,
@@ -107,6 +110,12 @@ impl Inbox {
         self.notify.notify_one();
     }
 
+    /// Hands an order over.
+    pub fn order(&self, order: Order) {
+        self.orders.borrow_mut().push(order);
+        self.notify.notify_one();
+    }
+
     /// A request is being answered from now on: the worker does not end before it is.
     pub fn request_begins(&self) {
         self.requests.set(self.requests.get() + 1);
@@ -118,8 +127,10 @@ impl Inbox {
         self.notify.notify_one();
     }
 
-    fn take(&self) -> (Vec<Arrival>, Vec<Call>) {
-        (std::mem::take(&mut self.arrivals.borrow_mut()), std::mem::take(&mut self.calls.borrow_mut()))
+    fn take(&self) -> (Vec<Arrival>, Vec<Call>, Vec<Order>) {
+        let (arrivals, calls) = (&mut self.arrivals.borrow_mut(), &mut self.calls.borrow_mut());
+        let orders = &mut self.orders.borrow_mut();
+        (std::mem::take(arrivals), std::mem::take(calls), std::mem::take(orders))
     }
 }
 
@@ -176,6 +187,8 @@ pub struct Worker {
     stopping: bool,
     /// Users about whom something was decided, whose sessions are to be looked for.
     decided: identity::Decided,
+    /// Rooms whose members may have to leave.
+    doors: orders::Doors,
     /// Sessions are being sent away.
     drain: Option<drain::Drain>,
     /// Sessions that were told to leave.
@@ -261,6 +274,7 @@ impl Worker {
             accept_told_s: 0,
             stopping: false,
             decided: identity::Decided::default(),
+            doors: orders::Doors::default(),
             drain: None,
             farewells: drain::Farewells::default(),
             accept_rate: drain::AcceptRate::default(),
@@ -311,6 +325,7 @@ impl Worker {
         self.sweep();
         busy |= self.turn_room_sweep();
         busy |= self.turn_decided();
+        busy |= self.turn_doors();
         self.accept();
         busy |= self.turn_departure();
         self.stand();
@@ -352,6 +367,8 @@ impl Worker {
             }
             Control::Adopt(arrival) => self.adopt(*arrival),
             Control::Call(call) => self.publish_call(*call),
+            Control::Order(order) => self.take_order(*order),
+            Control::Door(room) => self.note_door(room),
             Control::Step(step) => self.step(*step),
             Control::Pending(news) => self.tell_staff(&news),
             Control::Reconfigure => self.reconfigure(),
@@ -402,7 +419,7 @@ impl Worker {
         if self.is_frozen() {
             return;
         }
-        let (arrivals, calls) = self.inbox.take();
+        let (arrivals, calls, orders) = self.inbox.take();
         if let handover::Handing::Replaced { late, .. } = &self.handing {
             let late = late.clone();
             return self.send_late(&late, arrivals, calls);
@@ -412,6 +429,9 @@ impl Worker {
         }
         for call in calls {
             self.publish_call(call);
+        }
+        for order in orders {
+            self.send_order(order);
         }
     }
 

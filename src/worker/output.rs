@@ -15,6 +15,7 @@ use danmaku_wire::position::Epoch;
 use danmaku_wire::websocket::frame::{self, Opcode};
 
 use super::Worker;
+use super::fanout::give_own;
 use super::message::{Outcome, Publisher, Reply};
 use super::session::{Cold, Errors, Flags, Hot, NOWHERE, Outbox};
 use crate::egress::{Offer, Taken, offer};
@@ -305,6 +306,9 @@ impl Worker {
             *sent += taken.bytes as u64;
             hot.cursor = run.cursor_at(offset + taken.bytes);
             self.cells.delivered.add(hot.cursor.seq - run.start);
+            if !run.private().is_empty() {
+                give_own(run.private(), run.start..hot.cursor.seq, cold, &mut self.encoder);
+            }
             hot.flags.set(Flags::ACTIVE);
             if taken.full {
                 block(hot, cold, taken.moved, self.now.us);
@@ -354,12 +358,17 @@ impl Worker {
             return;
         }
         let Some(replica) = self.rooms.get(hot.room).view.replica() else { return };
+        let own = replica.batch_at(hot.cursor.seq).filter(|batch| batch.has_private).cloned();
         let Some((rest, cursor)) = replica.rest_of_frame(hot.cursor, cold.key(hot.flags), &mut self.encoder)
         else {
             return;
         };
         hot.cursor = cursor;
         put_tail(cold, &rest);
+        if let Some(batch) = own {
+            let private: Vec<_> = batch.private().cloned().collect();
+            give_own(&private, batch.from..batch.to + 1, cold, &mut self.encoder);
+        }
         self.tail_bytes += rest.len();
         self.cells.tail_bytes.set(self.tail_bytes as u64);
     }

@@ -12,6 +12,7 @@ use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
 
+use super::orders::Order;
 use super::Worker;
 use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
 use super::rooms::{ActiveOwner, Follow, OwnerState};
@@ -19,7 +20,7 @@ use super::session::{Flags, NOWHERE};
 use crate::observe::limits::Limit;
 
 /// Followers, and publishes, that may wait for one owner to be loaded.
-const LOADING_WAITING_MAX: usize = 1_024;
+pub(super) const LOADING_WAITING_MAX: usize = 1_024;
 /// What a publisher is told whose room has no owner at the moment.
 const NOT_NOW: Refusal = Refusal::until(ErrorCode::Unavailable, 500_000);
 
@@ -77,7 +78,7 @@ impl Worker {
             Some(OwnerState::Loading { .. }) => {
                 self.reply(publish.reply, publish.send.as_send().id.into(), Outcome::Refused(NOT_NOW));
             }
-            None => self.load(index, Vec::new(), vec![publish]),
+            None => self.load(index, Vec::new(), vec![publish], Vec::new()),
         }
     }
 
@@ -138,7 +139,7 @@ impl Worker {
 
     /// Starts a room's owner anew from what the store has, in a new epoch: after a panic, whose state may
     /// be half changed, and after a store that gave entries up.
-    fn reload(&mut self, room: u32) {
+    pub(super) fn reload(&mut self, room: u32) {
         self.cells.room_reloads.add(1);
         let local = self.rooms.get(room);
         let id = local.id.clone();
@@ -147,6 +148,11 @@ impl Worker {
         let unanswered: Vec<(ReplyTo, Box<str>)> = active.owner.abandon().collect();
         for (reply, id) in unanswered {
             self.reply(reply, id, Outcome::Refused(NOT_NOW));
+        }
+        self.rooms.get(room).left = Some(Box::new(active.owner.house()));
+        if active.links.is_empty() {
+            // Nobody follows it, but what was decided is not to be forgotten.
+            return self.load(room, Vec::new(), Vec::new(), Vec::new());
         }
         for link in active.links {
             self.attach_link(&id, link);
@@ -214,15 +220,22 @@ impl Worker {
                     waiting.push(link);
                 }
             }
-            None => self.load(index, vec![link], Vec::new()),
+            None => self.load(index, vec![link], Vec::new(), Vec::new()),
         }
     }
 
     /// Asks the store for a room, for those who want to follow it or have something for it.
-    fn load(&mut self, index: u32, waiting: Vec<Link>, publishes: Vec<Publish>) {
+    pub(super) fn load(
+        &mut self,
+        index: u32,
+        waiting: Vec<Link>,
+        publishes: Vec<Publish>,
+        orders: Vec<Order>,
+    ) {
         let promise = Promise::new(self.waker());
         let local = self.rooms.get(index);
-        local.owner = Some(OwnerState::Loading { promise: Arc::clone(&promise), waiting, publishes });
+        let asked = Arc::clone(&promise);
+        local.owner = Some(OwnerState::Loading { promise: asked, waiting, publishes, orders });
         self.shared.store.load(&local.id, promise);
         self.touched.push(index);
         self.start_loaded(index);
@@ -235,9 +248,14 @@ impl Worker {
         let waker = self.waker();
         let local = self.rooms.get(index);
         let config = self.config.room(&local.id).owner.clone();
-        let Some(OwnerState::Loading { promise, waiting, publishes }) = &mut local.owner else { return };
-        let Some(loaded) = promise.poll().cloned() else { return };
+        let Some(OwnerState::Loading { promise, waiting, publishes, orders }) = &mut local.owner else { return };
+        let Some(mut loaded) = promise.poll().cloned() else { return };
         let (waiting, publishes) = (std::mem::take(waiting), std::mem::take(publishes));
+        let orders = std::mem::take(orders);
+        // What the owner before knew is newer than what any store has.
+        if let Some(house) = local.left.take() {
+            loaded.house = *house;
+        }
         let owner = Owner::start(local.id.clone(), epoch, loaded, config, now);
         local.owner = Some(OwnerState::Active(Box::new(ActiveOwner {
             owner,
@@ -248,8 +266,12 @@ impl Worker {
             behind: false,
             touched: false,
         })));
+        self.hang_door(index);
         for link in waiting {
             self.attach_now(index, link);
+        }
+        for order in orders {
+            self.obey(index, order);
         }
         for publish in publishes {
             self.publish_sent(index, publish);
@@ -285,7 +307,8 @@ impl Worker {
             active.owner.detach(now);
         }
         let (backlog, tail) = active.owner.attach(now);
-        let attached = Attached { room: link.room, generation: link.generation, backlog, tail };
+        let board = active.owner.board().clone();
+        let attached = Attached { room: link.room, generation: link.generation, backlog, tail, board };
         let worker = link.worker;
         active.links.push(link);
         active.ticks_us.push(0);

@@ -26,6 +26,7 @@ pub(super) struct RoomSweep {
     breakers_half_open: u64,
     held: u64,
     delayed: u64,
+    sanctions: u64,
 }
 
 impl Worker {
@@ -53,6 +54,7 @@ impl Worker {
         self.cells.tick_us_max.set(sweep.tick_max);
         self.cells.room_forms_max.set(sweep.forms_max as u64);
         self.cells.breakers_open.set(sweep.breakers_open);
+        self.cells.sanctions.set(sweep.sanctions);
         self.cells.breakers_half_open.set(sweep.breakers_half_open);
         self.cells.held_now.set(sweep.held);
         self.cells.delayed_now.set(sweep.delayed);
@@ -75,7 +77,10 @@ impl Worker {
         if let Some(OwnerState::Active(active)) = &mut local.owner {
             sweep.owned += 1;
             sweep.unstored += active.owner.unstored() as u64;
+            let sanctions = active.owner.sanctions().len();
             active.owner.age(now);
+            sweep.sanctions += active.owner.sanctions().len() as u64;
+            let fewer = active.owner.sanctions().len() < sanctions;
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
             active.owner.observe(now, &load);
             self.cells.count_rules(&active.owner.take_tally());
@@ -92,7 +97,11 @@ impl Worker {
             if active.owner.idle() && unused_us > self.config.linger_us {
                 local.owner = None;
             }
+            if fewer {
+                self.open_door(index);
+            }
         }
+        let local = self.rooms.get(index);
         let online = local.online.load(Ordering::Relaxed);
         let view = &mut local.view;
         if view.member_count > 0 {
@@ -110,7 +119,7 @@ impl Worker {
         }
         let local = self.rooms.get(index);
         let view = &local.view;
-        let unused = view.member_count == 0 && matches!(view.follow, Follow::Not) && local.owner.is_none();
+        let unused = view.member_count == 0 && matches!(view.follow, Follow::Not) && local.owner.is_none() && local.left.is_none();
         if unused && !self.touched.contains(&index) && !self.dirty.contains(&index) {
             let id = local.id.clone();
             self.rooms.remove(index);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use danmaku_room::form::{FORM_COUNT, FormKey};
+use danmaku_room::house::House;
 use danmaku_room::owner::Owner;
 use danmaku_room::pass::Law;
 use danmaku_room::replica::{Replica, Run};
@@ -13,6 +14,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Position;
 
 use crate::worker::message::{Link, Publish, ReplyTo};
+use crate::worker::orders::Order;
 use crate::worker::session::NOWHERE;
 use crate::worker::slab::{SessionRef, Slab};
 
@@ -23,6 +25,8 @@ pub struct LocalRoom {
     pub id: RoomId,
     /// The owner, if the room is owned here and has been used.
     pub owner: Option<OwnerState>,
+    /// What an owner left here that failed, for the one that comes.
+    pub left: Option<Box<House>>,
     /// This worker's members and its replica.
     pub view: View,
     /// Members on all workers.
@@ -40,6 +44,8 @@ pub enum OwnerState {
         waiting: Vec<Link>,
         /// Comments that came before the owner.
         publishes: Vec<Publish>,
+        /// Orders that did.
+        orders: Vec<Order>,
     },
     /// It orders the room.
     Active(Box<ActiveOwner>),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use danmaku_room::form::{Encoding, FormKey};
 use danmaku_room::replica::Cursor;
-use danmaku_wire::entry::{Author, Tier};
+use danmaku_wire::entry::{Author, Entry, Tier, Visibility};
 use danmaku_wire::websocket::decoder::Decoder;
 
 use crate::egress::tls::TlsLayer;
+use crate::identity::guest;
 use crate::identity::user::Identity;
 use crate::ingress::addresses::Place;
 
@@ -131,6 +132,8 @@ pub struct Cold {
     pub identity: Option<Arc<Identity>>,
     /// The guest's number, from which the id is made.
     pub guest: u64,
+    /// What its address is told by in sanctions: a keyed hash.
+    pub address: u64,
     /// Since when nothing was accepted, microseconds; 0 while the socket takes what it is offered.
     pub blocked_us: u64,
     /// Publishes whose fate is not known yet: while there are any, the session stays on this worker,
@@ -182,6 +185,7 @@ impl Default for Cold {
             author: None,
             identity: None,
             guest: 0,
+            address: 0,
             blocked_us: 0,
             unanswered: 0,
             place: Place::NONE,
@@ -195,6 +199,16 @@ impl Default for Cold {
 }
 
 impl Cold {
+    /// Whether an entry that only its author sees is this session's user's.
+    pub fn is_author_of(&self, entry: &Entry) -> bool {
+        let Visibility::Author(user) = &entry.visibility else { return false };
+        match (&self.identity, &self.author) {
+            (Some(identity), _) => identity.id == *user,
+            (None, Some(author)) => author.id == *user,
+            (None, None) => user.as_str().starts_with(guest::MARK) && user.as_str() == guest::id(self.guest),
+        }
+    }
+
     /// Which form of a batch the session gets.
     pub const fn key(&self, flags: Flags) -> FormKey {
         FormKey { encoding: self.encoding, deflate: flags.any(Flags::DEFLATE), tier: self.tier }
@@ -232,4 +246,4 @@ impl Outbox {
 
 // An idle session is these two and nothing else; the target is 0.4 KiB of process memory each.
 const _: () = assert!(size_of::<Hot>() <= 48, "hot session state grew");
-const _: () = assert!(size_of::<Cold>() <= 88, "cold session state grew");
+const _: () = assert!(size_of::<Cold>() <= 96, "cold session state grew");

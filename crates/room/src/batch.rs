@@ -13,6 +13,7 @@ use danmaku_wire::entry::{Body, Entry, Visibility};
 use danmaku_wire::position::{Epoch, Position};
 
 use crate::form::{FORM_COUNT, Form, FormKey};
+use crate::house::board::Board;
 
 /// What a batch tells its readers.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +48,10 @@ pub struct Batch {
     pub sealed_us: u64,
     /// How many separate flushes would have carried these entries had nothing been coalesced.
     pub flushes: u32,
+    /// Whether it may change what stands in the room: it holds a pin, a retraction, a clear or a state.
+    pub orders: bool,
+    /// Whether it holds entries that only their authors see.
+    pub has_private: bool,
     /// Whether every public entry is shown to every tier, so that one form serves all of them.
     uniform: bool,
     forms: [ArcSwapOption<Form>; FORM_COUNT],
@@ -112,11 +117,15 @@ impl Batch {
         let uniform = entries.iter().all(|e| {
             matches!(e.visibility, Visibility::Tier(Tier::Lite) | Visibility::Author(_) | Visibility::Staff)
         });
+        let orders = entries.iter().any(|e| Board::heeds(&e.body));
+        let has_private = entries.iter().any(|e| matches!(e.visibility, Visibility::Author(_)));
         Self {
             epoch,
             from,
             to,
             kind,
+            orders,
+            has_private,
             entries,
             bytes,
             sealed_us,
@@ -137,6 +146,11 @@ impl Batch {
     /// Entries that only their authors see, for delivery beside the shared bytes.
     pub fn private(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter().filter(|e| matches!(e.visibility, Visibility::Author(_)))
+    }
+
+    /// The entry of a number, if it is in here.
+    pub fn entry(&self, seq: u64) -> Option<&Arc<Entry>> {
+        self.entries.get(usize::try_from(seq.checked_sub(self.from)?).ok()?)
     }
 
     /// The batch behind this one.

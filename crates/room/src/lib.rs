@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod batch;
 pub mod form;
+pub mod house;
 pub mod log;
 pub mod owner;
 pub mod pass;

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use danmaku_wire::entry::Entry;
 use danmaku_wire::position::Epoch;
 
 use crate::batch::Batch;
@@ -87,6 +88,12 @@ impl RoomLog {
     /// The batches held, oldest first.
     pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
         self.batches.iter()
+    }
+
+    /// The entry of a number, where its batch is held.
+    pub fn entry(&self, seq: u64) -> Option<&Arc<Entry>> {
+        let at = self.batches.partition_point(|batch| batch.to < seq);
+        self.batches.get(at)?.entry(seq)
     }
 
     /// Canonical bytes held.

@@ -5,6 +5,7 @@
 //! is plain single-threaded data. `seq` is given at release, never before.
 
 pub mod held;
+mod orders;
 mod succession;
 
 use std::collections::VecDeque;
@@ -25,10 +26,13 @@ use crate::admission::rule::Tally;
 use crate::admission::words::{Screened, WordTally};
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
+use crate::house::board::Board;
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
 use held::{Holding, Reason, ToHold};
+
+pub use orders::Done;
 
 /// The longest time between seals that coalescing replicas may cause, microseconds.
 const SEAL_STRETCH_US: u64 = 25_000;
@@ -54,6 +58,8 @@ pub struct Config {
     pub unstored_bytes_max: usize,
     /// A store that has not moved for so long stops sequencing, microseconds.
     pub stall_max_us: u64,
+    /// Sanctions in force, at most.
+    pub sanctions_max: usize,
     /// Secret of the keyed hashes over what strangers choose.
     pub secret: [u8; 16],
 }
@@ -70,6 +76,7 @@ impl Default for Config {
             unstored_max: 4_096,
             unstored_bytes_max: 4 << 20,
             stall_max_us: 2_000_000,
+            sanctions_max: 1_024,
             secret: [0; 16],
         }
     }
@@ -146,6 +153,7 @@ pub struct Owner<R> {
     active_us: u64,
     /// The epochs before, each with its last number, oldest first.
     past: Vec<(Epoch, u64)>,
+    board: Board,
 }
 
 impl<R> Owner<R> {
@@ -162,6 +170,11 @@ impl<R> Owner<R> {
             let age_us = now.wall_ms.saturating_sub(id.at_ms).saturating_mul(1_000);
             ids.remember(id.key, id.payload, id.seq, true, now.us.saturating_sub(age_us));
         }
+        let mut gate = Gate::new(config.limits.clone(), config.secret);
+        let board = loaded.board();
+        for sanction in &loaded.house.sanctions {
+            let _ = gate.sanctions_mut().put(sanction.clone(), now.wall_ms, usize::MAX);
+        }
         Self {
             room,
             epoch,
@@ -175,7 +188,7 @@ impl<R> Owner<R> {
             seal_interval_us: config.seal_interval_us,
             links: 0,
             ids,
-            gate: Gate::new(config.limits.clone(), config.secret),
+            gate,
             holding,
             appended: base - 1,
             to_append: Vec::new(),
@@ -187,6 +200,7 @@ impl<R> Owner<R> {
             pending: VecDeque::new(),
             active_us: now.us,
             past: loaded.epochs,
+            board,
             config,
         }
     }
@@ -230,6 +244,7 @@ impl<R> Owner<R> {
                 self.gate.charge(now, &permit);
                 let visibility = match screened {
                     Screened::Shadowed => Visibility::Author(user.id.clone()),
+                    _ if permit.shadowed() => Visibility::Author(user.id.clone()),
                     _ => Visibility::Tier(Tier::Lite),
                 };
                 let text = match screened {
@@ -345,6 +360,11 @@ impl<R> Owner<R> {
         self.unstored.push_back((seq, bytes, now.us));
         self.unstored_bytes += bytes;
         self.to_append.push(Arc::clone(&entry));
+        if Board::heeds(&entry.body) && matches!(entry.visibility, Visibility::Tier(_)) {
+            let mut board = std::mem::take(&mut self.board);
+            board.note(&entry, |of| self.entry(of).cloned());
+            self.board = board;
+        }
         self.open.push(entry);
         self.open_this_turn = true;
         self.active_us = now.us;
@@ -456,6 +476,7 @@ impl<R> Owner<R> {
         self.ids.forget(now.us);
         self.gate.age(now);
         self.holding.age(now.us);
+        self.gate.sanctions_mut().forget(now.wall_ms);
         self.log.evict(self.stored, now.us);
     }
 
@@ -502,7 +523,7 @@ impl<R> Owner<R> {
             return (position, None);
         }
         let entries = self.log.batches().rev().flat_map(|b| b.entries.iter().rev());
-        let newest = snapshot::newest_of(entries, Viewer::GUEST, count_max);
+        let newest = snapshot::newest_of(entries, &self.board, Viewer::GUEST, count_max);
         (position, Some(newest.into_iter().cloned().collect()))
     }
 
@@ -512,7 +533,8 @@ impl<R> Owner<R> {
         self.active_us = now.us;
     }
 
-    /// Whether the room could be forgotten: no link, nothing pending or unstored, every window expired.
+    /// Whether the room could be forgotten: no link, nothing pending or unstored, every window expired, nothing decided
+    /// that still holds.
     pub fn idle(&self) -> bool {
         self.links == 0
             && self.pending.is_empty()
@@ -521,6 +543,9 @@ impl<R> Owner<R> {
             && self.ids.is_empty()
             && self.holding.is_empty()
             && self.gate.is_idle()
+            // What was decided is kept nowhere else.
+            && self.gate.sanctions().is_empty()
+            && self.board.is_empty()
     }
 
     /// When the room was last used, microseconds.

@@ -7,10 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use danmaku_wire::entry::{Entry, Visibility};
 use danmaku_wire::position::{Epoch, Position};
 
 use crate::batch::{Batch, Kind, Next};
 use crate::form::{Encoder, Form, FormKey};
+use crate::house::board::Board;
 use crate::log::RingBounds;
 
 /// How far above its bound a ring may grow for the sake of a pass that is late.
@@ -38,6 +40,8 @@ pub struct Run {
     cuts: Vec<(u32, u64)>,
     /// Bytes behind the last frame that move no cursor.
     trailer: usize,
+    /// Entries of its range that only their authors see: each is owed to its author once the frame that covers it is out.
+    private: Vec<Arc<Entry>>,
 }
 
 #[derive(Debug)]
@@ -61,6 +65,11 @@ impl Run {
     /// How many frames the run holds.
     pub fn frames(&self) -> usize {
         self.cuts.len()
+    }
+
+    /// Entries that only their authors see, by rising sequence.
+    pub fn private(&self) -> &[Arc<Entry>] {
+        &self.private
     }
 
     /// Where a cursor stands after `accepted` bytes of the run, counted from the run's first byte. Bytes
@@ -118,6 +127,8 @@ pub struct Replica {
     /// The newest change of epoch, kept beyond its place in the ring: who was lapped over it must still
     /// be told.
     change: Option<Arc<Batch>>,
+    /// What stands in the room, however old.
+    board: Board,
 }
 
 impl Drop for Replica {
@@ -141,7 +152,37 @@ impl Replica {
         let change = ring.iter().rev().find(|b| is_change(b)).cloned();
         // Whoever goes on from the replica before this one has yet to get the backlog.
         let (undelivered, attached_at) = (ring.len(), tail.to);
-        Self { ring, tail, bytes, bounds, undelivered, attached_at, change }
+        let mut replica =
+            Self { ring, tail, bytes, bounds, undelivered, attached_at, change, board: Board::default() };
+        for at in 0..replica.ring.len() {
+            let batch = Arc::clone(&replica.ring[at]);
+            replica.note(&batch);
+        }
+        replica
+    }
+
+    /// What stood at the owner when this replica began: there it may be older than all that the ring holds.
+    #[must_use]
+    pub fn with_board(mut self, board: Board) -> Self {
+        self.board = board;
+        self
+    }
+
+    /// What stands in the room, however old.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    fn note(&mut self, batch: &Batch) {
+        if !batch.orders {
+            return;
+        }
+        let mut board = std::mem::take(&mut self.board);
+        let public = |entry: &&Arc<Entry>| matches!(entry.visibility, Visibility::Tier(_));
+        for entry in batch.entries.iter().filter(public).filter(|entry| Board::heeds(&entry.body)) {
+            board.note(entry, |of| self.batch_at(of).and_then(|batch| batch.entry(of)).cloned());
+        }
+        self.board = board;
     }
 
     /// Follows the chain to its live end. Does not evict: the caller first tells those who would be
@@ -160,6 +201,7 @@ impl Replica {
                     if is_change(&batch) {
                         self.change = Some(Arc::clone(&batch));
                     }
+                    self.note(&batch);
                     self.tail = batch;
                 }
                 Next::UpToDate => return pulled,
@@ -330,15 +372,18 @@ impl Replica {
         let Some(batch) = self.ring.get(first) else {
             let bytes = RunBytes::Joined(trailer.to_vec());
             let trailer = trailer.len();
-            return (trailer > 0).then_some(Run { start, next: start, bytes, cuts: Vec::new(), trailer });
+            let (cuts, private) = (Vec::new(), Vec::new());
+            return (trailer > 0).then_some(Run { start, next: start, bytes, cuts, trailer, private });
         };
         debug_assert_eq!(batch.from, start, "cursors stand at frame boundaries");
         let form = encoder.form(batch, key);
         let mut cuts = vec![(form.len() as u32, batch.to + 1)];
+        let mut private: Vec<_> = private_of(batch).cloned().collect();
         let last = first + 1 == self.ring.len();
         let alone = if last { trailer.is_empty() } else { form.len() >= bytes_max };
         if alone {
-            return Some(Run { start, next: batch.to + 1, bytes: RunBytes::One(form), cuts, trailer: 0 });
+            let bytes = RunBytes::One(form);
+            return Some(Run { start, next: batch.to + 1, bytes, cuts, trailer: 0, private });
         }
         let mut joined = form.to_vec();
         for batch in self.ring.range(first + 1..) {
@@ -348,11 +393,12 @@ impl Replica {
             }
             joined.extend_from_slice(&form);
             cuts.push((joined.len() as u32, batch.to + 1));
+            private.extend(private_of(batch).cloned());
         }
         let next = cuts.last().map_or(start, |(_, next)| *next);
         let trailer = if next > self.head() { trailer } else { &[] };
         joined.extend_from_slice(trailer);
-        Some(Run { start, next, bytes: RunBytes::Joined(joined), cuts, trailer: trailer.len() })
+        Some(Run { start, next, bytes: RunBytes::Joined(joined), cuts, trailer: trailer.len(), private })
     }
 
     /// The unsent rest of a half-written frame, to be kept when its batch leaves the ring.
@@ -367,6 +413,11 @@ impl Replica {
         let rest = form.get(cursor.offset as usize..)?.to_vec();
         Some((rest, Cursor { seq: batch.to + 1, offset: 0 }))
     }
+}
+
+/// The entries of a batch that only their authors see. None, as a rule, which costs a look at one flag.
+fn private_of(batch: &Batch) -> impl Iterator<Item = &Arc<Entry>> {
+    batch.has_private.then(|| batch.private()).into_iter().flatten()
 }
 
 fn is_change(batch: &Batch) -> bool {

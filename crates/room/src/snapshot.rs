@@ -7,6 +7,7 @@ use danmaku_wire::entry::{Body, Entry, Tier, Visibility};
 use danmaku_wire::id::UserId;
 
 use crate::form::shown_to;
+use crate::house::board::Board;
 use crate::replica::Replica;
 
 /// Who looks.
@@ -34,37 +35,29 @@ impl Viewer<'_> {
 
 /// The newest comments and events of a room, as [`newest_of`] has them, out of what the replica holds.
 pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) -> Vec<&'r Arc<Entry>> {
-    newest_of(replica.batches().rev().flat_map(|b| b.entries.iter().rev()), viewer, count_max)
+    newest_of(replica.batches().rev().flat_map(|b| b.entries.iter().rev()), replica.board(), viewer, count_max)
 }
 
 /// The newest comments and events among `entries`, which come newest first: by rising sequence, at most
-/// `count_max`, without what was retracted or cleared since; and the pin in force, however old.
+/// `count_max`, without what was retracted or cleared since; and the pin in force with its comment, however old.
 pub fn newest_of<'e>(
     entries: impl Iterator<Item = &'e Arc<Entry>>,
+    board: &'e Board,
     viewer: Viewer<'_>,
     count_max: usize,
 ) -> Vec<&'e Arc<Entry>> {
     let mut retracted = HashSet::new();
     let mut cleared = 0;
-    let mut pin = None;
-    let mut items = Vec::new();
+    let mut items: Vec<&'e Arc<Entry>> = Vec::new();
     for entry in entries {
-        if items.len() >= count_max && pin.is_some() {
+        if items.len() >= count_max {
             break;
         }
         match &entry.body {
             Body::Retract { seqs, .. } => retracted.extend(seqs.iter().copied()),
             Body::Clear { up_to } => cleared = cleared.max(*up_to),
-            // A pin that was taken away, or whose comment went after it, is not worth telling.
-            Body::Pin { of } if pin.is_none() && viewer.sees(entry) => {
-                let stands = *of > cleared && !retracted.contains(of);
-                pin = Some((entry, stands));
-            }
             Body::Comment(_) | Body::Event(_)
-                if items.len() < count_max
-                    && entry.seq > cleared
-                    && !retracted.contains(&entry.seq)
-                    && viewer.sees(entry) =>
+                if entry.seq > cleared && !retracted.contains(&entry.seq) && viewer.sees(entry) =>
             {
                 items.push(entry);
             }
@@ -72,9 +65,19 @@ pub fn newest_of<'e>(
         }
     }
     items.reverse();
-    if let Some((pin, true)) = pin {
-        let at = items.partition_point(|e| e.seq < pin.seq);
-        items.insert(at, pin);
+    if let Some(pin) = board.pin.as_ref().filter(|pin| viewer.sees(pin)) {
+        for entry in board.pinned.as_ref().into_iter().filter(|pinned| viewer.sees(pinned)).chain([pin]) {
+            let at = items.partition_point(|e| e.seq < entry.seq);
+            if items.get(at).is_none_or(|there| there.seq != entry.seq) {
+                items.insert(at, entry);
+            }
+        }
     }
     items
+}
+
+/// Whether the replica holds something that this user alone sees: its snapshot is like nobody else's.
+pub fn has_own(replica: &Replica, user: &UserId) -> bool {
+    let private = replica.batches().filter(|batch| batch.has_private).flat_map(|batch| batch.private());
+    private.into_iter().any(|entry| matches!(&entry.visibility, Visibility::Author(author) if author == user))
 }

@@ -13,6 +13,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::{Epoch, SEQ_MAX};
 
 use crate::admission::idempotency::Key;
+use crate::house::{House, board::Board};
 
 /// Rings the bell of whoever waits.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -69,6 +70,8 @@ pub struct Loaded {
     pub tail: Vec<Arc<Entry>>,
     /// Ids that are still within their window.
     pub ids: Vec<StoredId>,
+    /// What the room's staff has decided.
+    pub house: House,
 }
 
 impl Loaded {
@@ -78,6 +81,16 @@ impl Loaded {
         if let Some((_, end)) = self.epochs.drain(..over).next_back() {
             self.tail.drain(..self.tail.partition_point(|entry| entry.seq <= end));
         }
+    }
+
+    /// What stands in the room when all that is known has been played.
+    pub fn board(&self) -> Board {
+        let find = |of: u64| self.tail.binary_search_by_key(&of, |entry| entry.seq).ok().map(|at| &self.tail[at]);
+        let mut board = self.house.board.clone();
+        for entry in self.tail.iter().filter(|entry| Board::heeds(&entry.body)) {
+            board.note(entry, |of| find(of).cloned());
+        }
+        board
     }
 
     /// Whether an owner can start from it: numbers rise from epoch to epoch, each epoch's entries go without a

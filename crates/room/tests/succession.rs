@@ -143,6 +143,7 @@ fn what_no_owner_leaves_is_refused() {
             epochs,
             tail: seqs.iter().copied().map(entry).collect(),
             ids: ids.into_iter().collect(),
+            ..Loaded::default()
         };
         assert_eq!(loaded.is_coherent(), coherent, "{ends:?} {seqs:?} {id:?}");
     }
@@ -153,7 +154,7 @@ fn what_no_owner_leaves_is_refused() {
 fn an_epoch_that_is_forgotten_takes_its_entries_along() {
     let epochs = [5, 20, 31].iter().enumerate().map(|(n, end)| (epoch(n), *end)).collect();
     let tail = [4, 5, 30, 31].into_iter().map(entry).collect();
-    let mut loaded = Loaded { epochs, tail, ids: Vec::new() };
+    let mut loaded = Loaded { epochs, tail, ..Loaded::default() };
     loaded.keep_epochs(2);
     assert_eq!(loaded.epochs.len(), 2);
     assert_eq!(loaded.tail.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [30, 31]);

@@ -239,7 +239,7 @@ impl Front {
         }
     }
 
-    async fn json<T: DeserializeOwned>(
+    pub(super) async fn json<T: DeserializeOwned>(
         &self,
         request: Request<Incoming>,
         patience: &Patience,
@@ -300,12 +300,12 @@ pub(super) fn forbidden(detail: &str) -> Refused {
     problem(403, ErrorCode::Forbidden.as_str(), detail).into()
 }
 
-fn bad(detail: &str) -> Refused {
+pub(super) fn bad(detail: &str) -> Refused {
     problem(400, ErrorCode::BadRequest.as_str(), detail).into()
 }
 
 /// A segment of a path without its percent signs (RFC 3986, section 2.1).
-fn decoded(segment: &str) -> Option<String> {
+pub(super) fn decoded(segment: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(segment.len()), segment.as_bytes());
     while let Some((byte, behind)) = rest.split_first() {
         rest = behind;

@@ -144,6 +144,11 @@ impl Front {
         too_many_connections()
     }
 
+    /// What an address is told by in sanctions.
+    pub(super) fn mark(&self, asker: &Asker) -> u64 {
+        guest::number_of(asker.address, self.shared.config.load().secret())
+    }
+
     /// Whether a comment may create its room.
     pub(super) fn may_create(&self, place: Place, room: &RoomId) -> Result<(), Refused> {
         if self.shared.directory.contains_key(room) {

@@ -8,6 +8,7 @@ mod back_end;
 mod calling;
 mod gate;
 mod identity;
+mod moderation;
 mod patience;
 mod place;
 mod publish;
@@ -64,6 +65,8 @@ use waiting::Waiting;
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
 /// Where tickets are made.
 const TICKETS: &str = "/api/v1/tickets";
+/// Where it is read what staff has ordered.
+const AUDIT: &str = "/api/v1/audit";
 /// What is read, and read only.
 const READ: &str = "GET, HEAD, OPTIONS";
 /// What somebody may go on sending who was refused already, bytes, and for how long.
@@ -89,6 +92,8 @@ struct Stream {
     since: Option<Position>,
     tier: Tier,
     snapshot: bool,
+    /// What its address is told by in sanctions.
+    address: u64,
     /// Its place among the connections of its address; claimed once nothing else can refuse it.
     hold: Option<Hold>,
 }
@@ -104,7 +109,7 @@ impl Stream {
     }
 
     fn arrive(self, socket: TcpStream, tls: Option<Box<TlsLayer>>, leftover: &[u8]) -> Arrival {
-        let Self { who, response, encoding, deflate, room, since, tier, snapshot, hold } = self;
+        let Self { who, response, encoding, deflate, room, since, tier, snapshot, address, hold } = self;
         let (author, identity) = match who {
             Who::Nobody => (None, None),
             Who::Guest(author) => (Some(author), None),
@@ -123,6 +128,7 @@ impl Stream {
             snapshot,
             author,
             identity,
+            address,
             hold,
             bridged: None,
             moved: None,
@@ -374,7 +380,8 @@ impl Front {
         // Where a token may be shown, it is looked at first.
         let of_user = path.strip_prefix("/api/v1/users/");
         let may_show = path == "/ws"
-            || !asks_first && (path == TICKETS || of_user.is_some())
+            || !asks_first && (path == TICKETS || path == AUDIT || of_user.is_some())
+            || matches!(of_room, Some((_, action)) if !asks_first && moderation::PATHS.contains(&action))
             || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first)
             || matches!(of_room, Some((_, rest)) if !asks_first && of_review(rest).is_some());
         if !may_show && let Err(refusal) = self.within(visit) {
@@ -405,6 +412,20 @@ impl Front {
                 let (room, path) = (room.to_owned(), of_review(rest).unwrap_or_default().to_owned());
                 return Answering::Later(Box::pin(async move { self.review(request, &room, &path).await }));
             }
+            (_, Some((_, action))) if asks_first && moderation::PATHS.contains(&action) => {
+                let methods = "GET, POST, DELETE, OPTIONS";
+                return Answering::now(preflight(methods, "GET, POST, DELETE", "authorization, content-type"));
+            }
+            (_, Some((room, action))) if moderation::PATHS.contains(&action) => {
+                let (room, action) = (room.to_owned(), action.to_owned());
+                return Answering::Later(Box::pin(async move {
+                    self.moderate(request, &room, &action, patience).await
+                }));
+            }
+            (AUDIT, _) if asks_first => {
+                return Answering::now(preflight("GET, OPTIONS", "GET", "authorization"));
+            }
+            (AUDIT, _) => return Answering::now(self.audit(&request)),
             (TICKETS, _) if asks_first => {
                 return Answering::now(preflight("POST, OPTIONS", "POST", "authorization, content-type"));
             }
@@ -497,6 +518,7 @@ impl Front {
             since: query.since,
             tier,
             snapshot: query.snapshot,
+            address: self.mark(asker),
             hold: None,
         })
     }
@@ -523,6 +545,7 @@ impl Front {
             since,
             tier,
             snapshot: query.snapshot,
+            address: self.mark(asker),
             hold: None,
         })
     }

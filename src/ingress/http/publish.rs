@@ -53,7 +53,7 @@ impl Front {
         match self.body(request.into_body()).await {
             Ok(body) => {
                 patience.heard_all();
-                self.publish_body(&body, room, user, counted.place()).await
+                self.publish_body(&body, room, user, counted.place(), self.mark(&asker)).await
             }
             Err(refusal) => *refusal,
         }
@@ -118,6 +118,7 @@ impl Front {
         room: RoomId,
         user: Arc<Author>,
         place: Place,
+        address: u64,
     ) -> Response<Full<Bytes>> {
         let send = match owned(body) {
             Ok(send) => send,
@@ -132,7 +133,7 @@ impl Front {
         let (answer, fate) = oneshot::channel();
         let id = send.as_send().id.to_owned();
         let guest = guest::is_guest(&user) && place != Place::NONE;
-        let standing = Standing { guest, ..Standing::default() };
+        let standing = Standing { guest, address, ..Standing::default() };
         self.inbox.call(Call { room, user, standing, send, answer });
         let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
         match tokio::time::timeout(within, fate).await {

@@ -24,6 +24,7 @@ use super::users::Users;
 use super::words::WordTally;
 use super::{Limits, Refusal, Standing};
 use crate::Now;
+use crate::house::sanction::{Measure, Sanctions};
 
 /// Records of users that are looked at once a second: a full table in about a minute.
 const SWEPT_PER_S: usize = 1_024;
@@ -68,9 +69,15 @@ pub struct Permit {
     priority: bool,
     /// A long text by this user.
     text: Option<u64>,
+    shadowed: bool,
 }
 
 impl Permit {
+    /// Whether nobody but its author is to see it.
+    pub const fn shadowed(&self) -> bool {
+        self.shadowed
+    }
+
     /// Whether it goes ahead of the crowd.
     pub const fn priority(&self) -> bool {
         self.priority
@@ -97,6 +104,7 @@ pub struct Gate {
     names: screening::Names,
     words_tally: WordTally,
     breaker: Breaker,
+    sanctions: Sanctions,
     tally: Tally,
 }
 
@@ -129,6 +137,7 @@ impl Gate {
             names: screening::Names::default(),
             words_tally: WordTally::default(),
             breaker: Breaker::default(),
+            sanctions: Sanctions::default(),
             tally: Tally::default(),
             limits,
             secret,
@@ -162,6 +171,7 @@ impl Gate {
                 answer.or_else(|wait| self.meet(rule, wait))?;
             }
         }
+        let shadowed = self.examine_sanctions(now.wall_ms, ask)?;
         let classes = &self.limits.classes;
         let mut class = classes.of(ask.user, ask.client, &ask.standing);
         if class == Class::Filtered {
@@ -174,7 +184,37 @@ impl Gate {
             self.examine_crowd(now.us, &record, guest, ask.user.role)?;
         }
         let text = self.examine_text(now.us, ask)?;
-        Ok(Permit { user, guest, priority, text })
+        Ok(Permit { user, guest, priority, text, shadowed })
+    }
+
+    /// What was decided against the author: whether the comment is to be seen by nobody else.
+    fn examine_sanctions(&mut self, now_ms: u64, ask: &Ask<'_>) -> Result<bool, Refusal> {
+        if self.sanctions.is_empty() {
+            return Ok(false);
+        }
+        let (user, address, role) = (&ask.user.id, ask.standing.address, ask.user.role);
+        let found = Measure::ALL.map(|measure| {
+            let sanction = self.sanctions.find(measure, now_ms, user, address, role);
+            sanction.map(|sanction| sanction.left_ms(now_ms).map(|ms| ms.saturating_mul(1_000)))
+        });
+        let [banned, muted, shadowed] = found;
+        for (rule, found) in [(Rule::Banned, banned), (Rule::MutedUser, muted)] {
+            if let Some(wait) = found {
+                self.meet(rule, wait)?;
+            }
+        }
+        let mode = self.limits.modes.at(Rule::ShadowBanned);
+        Ok(shadowed.is_some() && self.tally.meets(Rule::ShadowBanned, mode))
+    }
+
+    /// What was decided against publishers.
+    pub const fn sanctions(&self) -> &Sanctions {
+        &self.sanctions
+    }
+
+    /// The same, to be changed.
+    pub const fn sanctions_mut(&mut self) -> &mut Sanctions {
+        &mut self.sanctions
     }
 
     /// Whether VIPs are below their ceiling.
@@ -225,7 +265,7 @@ impl Gate {
 
     /// Charges for what has passed, at the time at which it did.
     pub fn charge(&mut self, now: Now, permit: &Permit) {
-        let Permit { user, guest, priority, text } = *permit;
+        let Permit { user, guest, priority, text, shadowed: _ } = *permit;
         let rate = self.rate(guest);
         let limits = &self.limits;
         let record = self.users.record(user, |user| worth(limits, user, now.us));

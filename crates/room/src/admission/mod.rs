@@ -74,6 +74,8 @@ pub struct Standing {
     pub followed_at_ms: Option<u64>,
     /// Its connection sends faster than it may.
     pub breaks_rate: bool,
+    /// What its address is told by; 0 where it is not known.
+    pub address: u64,
 }
 
 /// The limits of a room. `None` lifts a limit.

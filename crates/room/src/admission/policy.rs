@@ -121,7 +121,7 @@ mod tests {
     const PLAIN: Case = Case {
         role: Role::Viewer,
         level: 0,
-        standing: Standing { guest: false, member: false, followed_at_ms: None, breaks_rate: false },
+        standing: Standing { guest: false, member: false, followed_at_ms: None, breaks_rate: false, address: 0 },
         said_us: None,
         mode: Motion::Scroll,
         color: COLOR_DEFAULT,
@@ -184,6 +184,6 @@ mod tests {
     #[test]
     fn the_rules_of_the_rooms_state_come_first() {
         assert_eq!(RULES[..], Rule::ALL[..RULES.len()]);
-        assert_eq!(Rule::ALL[RULES.len()], Rule::Filtered);
+        assert_eq!(Rule::ALL[RULES.len()], Rule::Banned);
     }
 }

@@ -78,6 +78,12 @@ rules! {
         "What anyone below a VIP writes.",
     Style("style", "policy.style_mode", Forbidden, false, Off):
         "Modes other than scrolling, colours other than white and other sizes, of anyone below a VIP.",
+    Banned("banned", "moderation.bans_mode", Banned, false, Enforce):
+        "What users write who are banned from the room, or come from a banned address.",
+    MutedUser("muted_user", "moderation.mutes_mode", Muted, false, Enforce):
+        "What users write who are muted in the room.",
+    ShadowBanned("shadow_banned", "moderation.shadow_bans_mode", Rejected, false, Enforce):
+        "What users write who are shadow-banned: nobody else sees it, and they are not told.",
     Filtered("filtered", "limits.filtered_mode", Rejected, false, Enforce):
         "What comes from users, clients or levels that the room filters, and over connections that break their rate.",
     VipCeiling("vip_ceiling", "limits.vip_mode", RateLimited, true, Enforce):
@@ -139,7 +145,7 @@ impl Default for Modes {
 /// How often rules met something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// What they refused; a VIP ceiling: took the priority from.
+    /// What they refused; a VIP ceiling: took the priority from; a shadow ban: hid.
     pub refused: PerRule<u64>,
     /// What they would have refused.
     pub observed: PerRule<u64>,

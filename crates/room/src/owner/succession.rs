@@ -22,7 +22,7 @@ impl<R> Owner<R> {
         let mut epochs = self.past.clone();
         epochs.push((self.epoch.clone(), self.next_seq - 1));
         let tail = self.log.batches().flat_map(|batch| batch.entries.iter().cloned()).collect();
-        Loaded { epochs, tail, ids: self.ids.kept(now) }
+        Loaded { epochs, tail, ids: self.ids.kept(now), house: self.house() }
     }
 }
 

@@ -117,6 +117,7 @@ impl World {
             held: danmaku_room::owner::held::Bounds::default(),
             durability,
             seal_interval_us: SEAL_INTERVAL_US,
+            sanctions_max: 64,
             seal_bytes_max: SEAL_BYTES_MAX,
             log: RingBounds { bytes_max: 2_000, age_max_us: 10_000_000 },
             unstored_max: UNSTORED_MAX,

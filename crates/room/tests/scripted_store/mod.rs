@@ -51,7 +51,7 @@ impl ScriptedStore {
             }
             tail.reverse();
         }
-        Loaded { epochs: self.epochs.clone(), tail, ids: self.ids.clone() }
+        Loaded { epochs: self.epochs.clone(), tail, ids: self.ids.clone(), ..Loaded::default() }
     }
 
     /// An owner has begun an epoch whose first number is `next_seq`.

@@ -1,0 +1,281 @@
+//! What the staff of a room orders: its way to the room's owner and back, and who has to leave the room for it.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use danmaku_room::admission::Refusal;
+use danmaku_room::form::Encoding;
+use danmaku_room::house::sanction::{Measure, Sanction, Target};
+use danmaku_room::house::{Barred, Door};
+use danmaku_room::owner::Done;
+use danmaku_wire::disconnect::DisconnectCode;
+use danmaku_wire::entry::Role;
+use danmaku_wire::id::{RoomId, UserId};
+use danmaku_wire::native::ErrorCode;
+use danmaku_wire::position::Epoch;
+use tokio::sync::oneshot;
+
+use super::Worker;
+use super::message::Control;
+use super::ownership::LOADING_WAITING_MAX;
+use super::rooms::OwnerState;
+use super::session::{Flags, NOWHERE};
+use crate::identity::guest;
+use crate::observe::limits::Limit;
+
+/// Sessions looked at in one turn for the sake of rooms whose door has changed.
+const LOOKED_AT_PER_TURN: u32 = 512;
+
+/// An order for a room, from somebody who may give it.
+#[derive(Debug)]
+pub struct Order {
+    /// The room.
+    pub room: RoomId,
+    /// What is to be done.
+    pub deed: Deed,
+    /// Who waits for the answer; dropped where the room cannot be reached at the moment.
+    pub answer: oneshot::Sender<Told>,
+}
+
+/// What is to be done in a room.
+#[derive(Debug)]
+pub enum Deed {
+    /// Decide something against somebody, for so long, milliseconds; `None`: until it is lifted.
+    Sanction {
+        /// What it does.
+        measure: Measure,
+        /// Against whom.
+        target: Target,
+        /// For how long.
+        ttl_ms: Option<u64>,
+        /// Whose word it is.
+        rank: Role,
+        /// Who decides it.
+        by: Box<str>,
+        /// Why.
+        reason: Box<str>,
+    },
+    /// Take it back.
+    Lift(Measure, Target),
+    /// Tell all sanctions of a measure.
+    Sanctions(Measure),
+    /// Take comments back.
+    Retract(Vec<u64>),
+    /// Take all comments of a user back.
+    RetractUser(UserId),
+    /// Pin a comment; 0 unpins.
+    Pin(u64),
+    /// Clear the screen.
+    Clear,
+}
+
+/// What came of an order.
+#[derive(Debug)]
+pub enum Told {
+    /// It is decided.
+    Sanctioned(Box<Sanction>),
+    /// What was taken back, if there was anything.
+    Lifted(Option<Box<Sanction>>),
+    /// Those in force.
+    Sanctions(Vec<Sanction>),
+    /// Entries were made, of this epoch.
+    Done(Done, Epoch),
+    /// Not done.
+    Refused(Refusal),
+    /// The room has as many sanctions as it may.
+    Full,
+}
+
+/// Rooms whose door has changed, and how far their members were looked at.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    next: HashSet<RoomId>,
+    walk: HashSet<u32>,
+    at: u32,
+}
+
+impl Worker {
+    /// An order on its way to the room's owner.
+    pub(super) fn send_order(&mut self, order: Order) {
+        match self.shared.owner(&order.room) {
+            owner if owner == self.index => self.take_order(order),
+            owner => self.post_control(owner, Control::Order(Box::new(order))),
+        }
+    }
+
+    /// An order for a room that is owned here.
+    pub(super) fn take_order(&mut self, order: Order) {
+        let Some(index) = self.find_or_open(order.room.clone()) else {
+            self.cells.met(Limit::Rooms);
+            let refusal = Refusal::until(ErrorCode::TooManyRooms, 1_000_000);
+            let _ = order.answer.send(Told::Refused(refusal));
+            return;
+        };
+        match &mut self.rooms.get(index).owner {
+            Some(OwnerState::Active(_)) => self.obey(index, order),
+            Some(OwnerState::Loading { orders, .. }) if orders.len() < LOADING_WAITING_MAX => {
+                orders.push(order);
+            }
+            // Whoever waits learns by the end of its wait that the room cannot be reached.
+            Some(OwnerState::Loading { .. }) => {}
+            None => self.load(index, Vec::new(), Vec::new(), vec![order]),
+        }
+    }
+
+    /// Does what an order says. A panic in it costs the room what a panic in a comment does.
+    pub(super) fn obey(&mut self, room: u32, order: Order) {
+        let Order { deed, answer, .. } = order;
+        match catch_unwind(AssertUnwindSafe(|| self.carry_out(room, deed))) {
+            Ok(told) => {
+                self.cells.orders.add(1);
+                let _ = answer.send(told);
+            }
+            Err(_) => self.reload(room),
+        }
+        self.touch(room);
+    }
+
+    fn carry_out(&mut self, room: u32, deed: Deed) -> Told {
+        let now = self.now;
+        let local = self.rooms.get(room);
+        let Some(OwnerState::Active(active)) = &mut local.owner else {
+            return Told::Refused(Refusal::until(ErrorCode::Unavailable, 500_000));
+        };
+        let owner = &mut active.owner;
+        let done = match deed {
+            Deed::Sanction { measure, target, ttl_ms, rank, by, reason } => {
+                let until_ms = ttl_ms.map(|ms| now.wall_ms.saturating_add(ms));
+                let sanction =
+                    Sanction { measure, target, since_ms: now.wall_ms, until_ms, rank, by, reason };
+                if owner.sanction(now, sanction.clone()).is_err() {
+                    self.cells.met(Limit::Sanctions);
+                    return Told::Full;
+                }
+                if measure == Measure::Ban {
+                    let mut door = self.shared.doors.entry(local.id.clone()).or_default();
+                    // The owner's table has taken it, and this is a part of that.
+                    let _ = door.bans.put(sanction.clone(), now.wall_ms, usize::MAX);
+                    drop(door);
+                    self.door_changed(room);
+                }
+                return Told::Sanctioned(Box::new(sanction));
+            }
+            Deed::Lift(measure, target) => {
+                let lifted = owner.lift(now, measure, &target);
+                if measure == Measure::Ban
+                    && let Some(mut door) = self.shared.doors.get_mut(&local.id)
+                {
+                    door.bans.lift(measure, &target);
+                }
+                self.open_door(room);
+                return Told::Lifted(lifted.map(Box::new));
+            }
+            Deed::Sanctions(measure) => {
+                let all = owner.sanctions().in_force(now.wall_ms);
+                return Told::Sanctions(all.filter(|one| one.measure == measure).cloned().collect());
+            }
+            Deed::Retract(seqs) => owner.retract(now, &seqs),
+            Deed::RetractUser(user) => owner.retract_user(now, &user),
+            Deed::Pin(of) => owner.pin(now, of),
+            Deed::Clear => owner.clear(now),
+        };
+        match done {
+            Ok(done) => Told::Done(done, owner.epoch().clone()),
+            Err(refusal) => Told::Refused(refusal),
+        }
+    }
+
+    /// An owner has started: its room's door is as what it knows.
+    pub(super) fn hang_door(&mut self, room: u32) {
+        let local = self.rooms.get(room);
+        let Some(OwnerState::Active(active)) = &local.owner else { return };
+        if active.owner.sanctions().is_empty() {
+            return;
+        }
+        let door = Door::of(active.owner.sanctions().in_force(self.now.wall_ms));
+        if !door.is_open() {
+            self.shared.doors.insert(local.id.clone(), door);
+        }
+    }
+
+    /// Takes a door away that keeps nobody out any more.
+    pub(super) fn open_door(&mut self, room: u32) {
+        let now_ms = self.now.wall_ms;
+        let id = &self.rooms.get(room).id;
+        self.shared.doors.remove_if_mut(id, |_, door| {
+            door.bans.forget(now_ms);
+            door.is_open()
+        });
+    }
+
+    /// Tells every worker that somebody may have to leave the room.
+    fn door_changed(&mut self, room: u32) {
+        let id = self.rooms.get(room).id.clone();
+        for worker in 0..self.shared.post.len() as u16 {
+            if worker != self.index {
+                self.post_control(worker, Control::Door(id.clone()));
+            }
+        }
+        self.note_door(id);
+    }
+
+    /// Somebody may have to leave a room.
+    pub(super) fn note_door(&mut self, room: RoomId) {
+        self.doors.next.insert(room);
+    }
+
+    /// Looks for members who may be in their room no longer, a few in each turn. Whether there are more.
+    pub(super) fn turn_doors(&mut self) -> bool {
+        if self.doors.walk.is_empty() {
+            if self.doors.next.is_empty() {
+                return false;
+            }
+            let rooms = std::mem::take(&mut self.doors.next);
+            self.doors.walk = rooms.iter().filter_map(|room| self.rooms.find(room.as_str())).collect();
+            self.doors.at = 0;
+        }
+        let slots = self.slab.slots();
+        let (from, to) = (self.doors.at.min(slots), self.doors.at.saturating_add(LOOKED_AT_PER_TURN).min(slots));
+        self.doors.at = to;
+        let walk = std::mem::take(&mut self.doors.walk);
+        for slot in from..to {
+            if self.slab.occupied(slot) && walk.contains(&self.slab.hot(slot).room) {
+                self.keep_out(slot);
+            }
+        }
+        if to < self.slab.slots() {
+            self.doors.walk = walk;
+        }
+        to < slots || !self.doors.next.is_empty()
+    }
+
+    /// Sends a session out of a room that it may not be in. Whether it went.
+    pub(super) fn keep_out(&mut self, slot: u32) -> bool {
+        let Some(barred) = self.barred(slot) else { return false };
+        let (error, code) = match barred {
+            Barred::Banned(_) => (ErrorCode::Banned, DisconnectCode::Banned),
+        };
+        // An event stream has no close codes.
+        if self.slab.cold(slot).encoding == Encoding::Sse {
+            self.refuse(slot, None, error);
+        }
+        self.end(slot, code);
+        true
+    }
+
+    fn barred(&mut self, slot: u32) -> Option<Barred> {
+        let hot = self.slab.hot(slot);
+        if hot.room == NOWHERE || hot.flags.any(Flags::CLOSING) || self.shared.doors.is_empty() {
+            return None;
+        }
+        let room = self.rooms.get(hot.room).id.clone();
+        if !self.shared.doors.contains_key(&room) {
+            return None;
+        }
+        let user = self.user(slot);
+        let cold = self.slab.cold(slot);
+        let author = user.or_else(|| cold.author.clone()).unwrap_or_else(|| guest::author(cold.guest));
+        let door = self.shared.doors.get(&room)?;
+        door.admits(self.now.wall_ms, &author.id, cold.address, author.role).err()
+    }
+}
