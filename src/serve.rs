@@ -12,7 +12,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use danmaku_mailbox::{Bounds, mailbox};
 use danmaku_placement::{HashRing, RingSeed, Weight};
-use danmaku_room::admission::Standing;
 use danmaku_room::store::Store;
 use danmaku_wire::id::RoomId;
 use dashmap::DashMap;
@@ -347,11 +346,9 @@ fn admit(shared: &Shared, comer: LateComer, wait: &mpsc::SyncSender<Waiting>) {
             session.bridged = session.bridged.map(|_| config.drain_window_us);
             shared.post_patiently(shared.owner(&session.room).into(), Control::Adopt(Box::new(session)));
         }
-        LateComer::Comment(Forwarded { worker, call, room, user, send }) => {
+        LateComer::Comment(Forwarded { worker, call, room, user, standing, send }) => {
             let (answer, fate) = tokio::sync::oneshot::channel();
             let owner = shared.owner(&room);
-            // The few that come like this are held to the rate of users, guests or not.
-            let standing = Standing::default();
             let comment = Call { room, user, standing, send, answer };
             shared.post_patiently(owner.into(), Control::Call(Box::new(comment)));
             // Its receiver lives as long as the thread that hears of the fates, which ends with this one.

@@ -5,6 +5,8 @@
 mod exchange;
 #[path = "support/raw_socket.rs"]
 mod raw_socket;
+#[path = "support/signer.rs"]
+mod signer;
 mod support;
 
 use std::path::Path;
@@ -17,10 +19,12 @@ use danmaku_room::admission::rule::Rule;
 use exchange::{Exchange, post};
 use raw_socket::RawSocket;
 use serde_json::{Value, json};
+use signer::{Signer, now_s};
 use support::{Server, until};
 
 const KEYS: (&str, &str) =
     ("DANMAKU__AUTH__KEYS", r#"[{id="k1", secret="a secret of at least thirty-two bytes"}]"#);
+const SECRET: &str = "a secret of at least thirty-two bytes";
 const LONG: &str = "a text that is longer than the short ones";
 
 fn start(settings: &[(&str, &str)]) -> Server {
@@ -52,6 +56,11 @@ impl Person {
         Self::with(server, &format!("Authorization: Bearer {}\r\n", token.trim()))
     }
 
+    /// A user by a token that says what it is in some rooms.
+    fn granted(server: &Server, user: &str, rooms: &Value) -> Self {
+        Self::with(server, &format!("Authorization: Bearer {}\r\n", token(user, rooms)))
+    }
+
     fn with(server: &Server, headers: &str) -> Self {
         let mut socket = RawSocket::join(server.address, "r1", headers);
         socket.hears("\"joined\"");
@@ -73,6 +82,11 @@ impl Person {
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         answer["error"].clone()
     }
+}
+
+fn token(user: &str, rooms: &Value) -> String {
+    let claims = json!({ "sub": user, "exp": now_s() + 600, "iat": now_s(), "rooms": rooms });
+    Signer::secret("k1", SECRET).token(&claims)
 }
 
 fn wait_of(refused: &Value) -> Duration {
@@ -124,6 +138,7 @@ fn every_rule_has_a_key_a_counter_and_a_test_that_meets_it() {
 fn the_modes_of_a_room_refuse_by_name_what_nobody_sees_then() {
     let plain = json!({"text": "hello"});
     let styled = json!({"text": "hello", "mode": "top"});
+    let long = json!({"text": "hello, said in more than forty characters by a guest"});
     for (rule, setting, more, send) in [
         ("read_only", "POLICY__READ_ONLY_MODE", None, &plain),
         ("muted", "POLICY__MUTED_MODE", None, &plain),
@@ -132,6 +147,7 @@ fn the_modes_of_a_room_refuse_by_name_what_nobody_sees_then() {
         ("followers", "POLICY__FOLLOWERS_MODE", None, &plain),
         ("vips", "POLICY__VIPS_MODE", None, &plain),
         ("style", "POLICY__STYLE_MODE", None, &styled),
+        ("length", "POLICY__LENGTH_MODE", None, &long),
         ("filtered", "LIMITS__FILTERED_MODE", Some(("LIMITS__FILTERED_USERS", r#"["~*"]"#)), &plain),
     ] {
         for (mode, passes, refused, observed) in
@@ -143,13 +159,106 @@ fn the_modes_of_a_room_refuse_by_name_what_nobody_sees_then() {
             let answer = guest.sends(send.clone());
             if passes {
                 assert_eq!(answer, Value::Null, "{rule} {mode}");
-                witness.socket.hears("\"hello\"");
+                witness.socket.hears("hello");
             } else {
                 is_by(&answer, rule);
             }
             assert_eq!(server.metric("danmaku_published_total"), u64::from(passes), "{rule} {mode}");
             until("it is counted", || refused_by(&server, rule) == refused);
             until("it is counted", || observed_by(&server, rule) == observed);
+        }
+    }
+}
+
+/// Rules that ask who somebody is in the room: members, followers of some time, VIPs and levels are let in by what their
+/// tokens say of this room, and nobody by what they say of another one; over a socket and over HTTP alike.
+#[test]
+fn rules_ask_what_a_token_says_of_the_room() {
+    let hour_ago = now_s() - 3_600;
+    for (rule, settings, yes, no) in [
+        ("members", &[("POLICY__MEMBERS_MODE", "enforce")][..], json!({"member": true}), json!({"level": 9})),
+        (
+            "followers",
+            &[("POLICY__FOLLOWERS_MODE", "enforce"), ("POLICY__FOLLOWED_FOR", "30m")],
+            json!({"followedAt": hour_ago}),
+            json!({"member": true}),
+        ),
+        ("vips", &[("POLICY__VIPS_MODE", "enforce")], json!({"role": "vip"}), json!({"member": true})),
+        (
+            "level",
+            &[("POLICY__LEVEL_MODE", "enforce"), ("POLICY__LEVEL_MIN", "5")],
+            json!({"level": 5}),
+            json!({"level": 4}),
+        ),
+    ] {
+        let server = start(settings);
+        let elsewhere = Person::granted(&server, "u1", &json!({"r2": yes, "r1": no})).says("no");
+        is_by(&elsewhere, rule);
+        assert_eq!(elsewhere["retryAfterMs"], Value::Null, "{rule}: waiting does not help");
+        let mut witness = Person::guest(&server);
+        let mut here = Person::granted(&server, "u2", &json!({"r1": yes}));
+        assert_eq!(here.says("hello"), Value::Null, "{rule}");
+        witness.socket.hears("\"hello\"");
+        assert_eq!(Person::granted(&server, "u3", &json!({"*": yes})).says("me too"), Value::Null, "{rule}");
+        // Whoever keeps order is not held to it.
+        let moderator = json!({"r1": {"role": "moderator"}});
+        assert_eq!(Person::granted(&server, "u4", &moderator).says("welcome"), Value::Null, "{rule}");
+        let by_http = |user: &str, rooms: Value| {
+            let head = format!("Authorization: Bearer {}\r\n", token(user, &rooms));
+            let body = json!({"id": format!("h-{user}"), "text": "hello"}).to_string();
+            Exchange::new(server.address).send(post("/api/v1/rooms/r1/danmaku", &head, &body)).answer()
+        };
+        assert_eq!(by_http("u5", json!({"r1": yes})).status, 200, "{rule}");
+        assert_eq!(by_http("u6", json!({"r1": no})).json()["rule"], rule);
+        until("both are counted", || refused_by(&server, rule) == 2);
+    }
+}
+
+/// Followers who are too new: they are told how long it takes, and that is true.
+#[test]
+fn a_new_follower_is_told_when_it_may_write() {
+    let server = start(&[("POLICY__FOLLOWERS_MODE", "enforce"), ("POLICY__FOLLOWED_FOR", "60s")]);
+    let followed_at = now_s() - 58;
+    let mut new = Person::granted(&server, "u1", &json!({"r1": {"followedAt": followed_at}}));
+    let refused = new.says("hello");
+    is_by(&refused, "followers");
+    assert!(wait_of(&refused) <= Duration::from_secs(2), "{refused}");
+    // What a client does with the number.
+    std::thread::sleep(wait_of(&refused));
+    assert_eq!(new.says("hello"), Value::Null);
+}
+
+/// Membership that the platform takes and gives while somebody is there.
+#[test]
+fn a_member_may_write_as_soon_as_the_platform_says_so() {
+    let server = start(&[("POLICY__MEMBERS_MODE", "enforce")]);
+    let mut user = Person::granted(&server, "u1", &json!({}));
+    is_by(&user.says("hello"), "members");
+    let next = token("u1", &json!({"r1": {"member": true}}));
+    user.socket.say(&json!({ "auth": { "token": next } }).to_string());
+    user.socket.hears("\"auth\"");
+    assert_eq!(user.says("hello"), Value::Null);
+}
+
+/// What roles may do with how a comment looks, and how long it is, by the class of the room.
+#[test]
+fn looks_and_lengths_are_for_the_roles_that_a_rooms_class_names() {
+    let class = r#"[{match="r1", style_mode="enforce", motion_role="vip", color_role="viewer", size_role="staff", length_mode="enforce", length_role="vip", length_chars_max=5}]"#;
+    let server = start(&[("ROOMS", class)]);
+    let (mut viewer, mut vip) = (Person::guest(&server), Person::user(&server, "v1", "vip"));
+    for (send, rule, vips) in [
+        (json!({"text": "top", "mode": "top"}), Some("style"), None),
+        (json!({"text": "red", "color": 0xFF_0000}), None, None),
+        (json!({"text": "big", "size": 36}), Some("style"), Some("style")),
+        (json!({"text": "four "}), None, None),
+        (json!({"text": "longer"}), Some("length"), None),
+    ] {
+        for (who, rule) in [(&mut viewer, rule), (&mut vip, vips)] {
+            let answer = who.sends(send.clone());
+            match rule {
+                Some(rule) => is_by(&answer, rule),
+                None => assert_eq!(answer, Value::Null, "{send}"),
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use super::raw::Raw;
 use super::section::{OutOfBounds, Section};
 use super::value::{Duration, Mode, Size};
 use super::words::WordFile;
+use crate::identity::claims::TokenRole;
 
 /// Declares a class: keys that lie over those of the same name in a table.
 macro_rules! class {
@@ -80,6 +81,12 @@ class! {
         followed_for: Duration,
         vips_mode: Mode,
         style_mode: Mode,
+        motion_role: TokenRole,
+        color_role: TokenRole,
+        size_role: TokenRole,
+        length_mode: Mode,
+        length_role: TokenRole,
+        length_chars_max: usize,
     }
     words {
         word_mode: Mode,

@@ -521,6 +521,7 @@ fn modes(raw: &Raw) -> Modes {
             Rule::Banned => moderation.bans_mode,
             Rule::MutedUser => moderation.mutes_mode,
             Rule::ShadowBanned => moderation.shadow_bans_mode,
+            Rule::Length => policy.length_mode,
             Rule::Filtered => limits.filtered_mode,
             Rule::VipCeiling => limits.vip_mode,
             Rule::UserRate => limits.user_mode,
@@ -566,6 +567,11 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             slow_interval_us: policy.slow_interval.us(),
             level_min: policy.level_min,
             followed_for_ms: policy.followed_for.us() / 1_000,
+            motion_role: policy.motion_role.into(),
+            color_role: policy.color_role.into(),
+            size_role: policy.size_role.into(),
+            length_role: policy.length_role.into(),
+            length_chars_max: policy.length_chars_max,
             ..policy::Policy::default()
         },
         duplicates: gate::Duplicates {

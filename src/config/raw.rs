@@ -13,6 +13,7 @@ use super::section::{Key, OutOfBounds, Section, section};
 use super::tls::MinVersion;
 use super::value::{Address, Duration, Mode, Size};
 use super::words::WordFile;
+use crate::identity::claims::TokenRole;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin::Pattern;
@@ -341,8 +342,20 @@ section! {
         followed_for: Duration = Duration::of_ms(0) => "0ms" to "365d",
         /// Whether only VIPs may write.
         vips_mode: Mode = Mode::Off,
-        /// Whether only VIPs may write other than in white, scrolling and of the usual size.
+        /// Whether modes, colours and sizes are for some roles only.
         style_mode: Mode = Mode::Off,
+        /// From which role on comments may stand at the top or bottom.
+        motion_role: TokenRole = TokenRole::Vip,
+        /// From which role on they may be other than white.
+        color_role: TokenRole = TokenRole::Vip,
+        /// From which role on they may be of another size than the usual one.
+        size_role: TokenRole = TokenRole::Vip,
+        /// Whether long texts are for some roles only.
+        length_mode: Mode = Mode::Off,
+        /// From which role on.
+        length_role: TokenRole = TokenRole::Vip,
+        /// Characters of the texts of everybody else.
+        length_chars_max: usize = 40 => 1 to 10_000,
     }
 }
 

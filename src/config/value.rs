@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use danmaku_room::admission::rule;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::identity::claims::TokenRole;
+
 /// A value as the reference shows it and as bounds compare it.
 pub trait Setting {
     /// The value as TOML; `None` where there is none.
@@ -147,6 +149,12 @@ impl Setting for Mode {
             Self::Observe => "\"observe\"".to_owned(),
             Self::Off => "\"off\"".to_owned(),
         })
+    }
+}
+
+impl Setting for TokenRole {
+    fn written(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
     }
 }
 

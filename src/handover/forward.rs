@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use danmaku_room::admission::Refusal;
+use danmaku_room::admission::{Refusal, Standing};
 use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
@@ -23,6 +23,8 @@ pub struct Forwarded {
     pub room: RoomId,
     /// Who wrote it.
     pub user: Arc<Author>,
+    /// What is known of them beside.
+    pub standing: Standing,
     /// What was written.
     pub send: OwnedSend,
 }
@@ -39,11 +41,15 @@ pub struct Answer {
 }
 
 pub(super) fn write_forwarded(out: &mut Writer, forwarded: &Forwarded) {
-    let Forwarded { worker, call, room, user, send } = forwarded;
+    let Forwarded { worker, call, room, user, standing, send } = forwarded;
     out.u32((*worker).into());
     out.u64(*call);
     out.text(room.as_str());
     write_author(out, user);
+    let Standing { guest, member, followed_at_ms, breaks_rate, address } = *standing;
+    [guest, member, breaks_rate].into_iter().for_each(|is| out.u8(u8::from(is)));
+    out.option(followed_at_ms, Writer::u64);
+    out.u64(address);
     let Send { id, text, mode, color, size, stream_ms, .. } = send.as_send();
     out.text(id);
     out.text(text);
@@ -56,11 +62,14 @@ pub(super) fn write_forwarded(out: &mut Writer, forwarded: &Forwarded) {
 pub(super) fn read_forwarded(from: &mut Reader<'_>) -> Result<Forwarded, Malformed> {
     let (worker, call) = (read_worker(from)?, from.u64()?);
     let (room, user) = (read_room_id(from)?, Arc::new(read_author(from)?));
+    let (guest, member, breaks_rate) = (from.flag()?, from.flag()?, from.flag()?);
+    let (followed_at_ms, address) = (from.option(Reader::u64)?, from.u64()?);
+    let standing = Standing { guest, member, followed_at_ms, breaks_rate, address };
     let (id, text) = (from.text()?, from.text()?);
     let mode: Mode = read_mode(from)?;
     let (color, size, stream_ms) = (from.u32()?, from.u8()?, from.option(Reader::u64)?);
     let send = Send { id, text, mode, color, size, stream_ms, traceparent: "" };
-    Ok(Forwarded { worker, call, room, user, send: OwnedSend::from(&send) })
+    Ok(Forwarded { worker, call, room, user, standing, send: OwnedSend::from(&send) })
 }
 
 pub(super) fn write_answer(out: &mut Writer, answer: &Answer) {

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use danmaku_room::admission::Refusal;
 use danmaku_room::admission::idempotency::Key;
+use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::form::Encoding;
 use danmaku_room::store::{Loaded, StoredId};
 use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier, Visibility};
@@ -198,13 +198,25 @@ fn forwarded() -> impl Strategy<Value = Forwarded> {
             OwnedSend::from(&Send { id: &id, text: &text, mode, color, size, stream_ms, traceparent: "" })
         },
     );
-    (any::<(u16, u64)>(), room(), author(), send).prop_map(|((worker, call), room, user, send)| Forwarded {
-        worker,
-        call,
-        room,
-        user: Arc::new(user),
-        send,
-    })
+    let standing = (any::<[bool; 3]>(), option::of(any::<u64>()), any::<u64>()).prop_map(
+        |([guest, member, breaks_rate], followed_at_ms, address)| Standing {
+            guest,
+            member,
+            followed_at_ms,
+            breaks_rate,
+            address,
+        },
+    );
+    (any::<(u16, u64)>(), room(), author(), standing, send).prop_map(
+        |((worker, call), room, user, standing, send)| Forwarded {
+            worker,
+            call,
+            room,
+            user: Arc::new(user),
+            standing,
+            send,
+        },
+    )
 }
 
 fn decision() -> impl Strategy<Value = Decision> {

@@ -308,7 +308,7 @@ mod tests {
         };
         assert_eq!(*room("r1"), r1);
         assert_eq!(*room("r2"), Grant { member: false, badges: Box::default(), ..others });
-        let author = identity.author(&RoomId::parse("r1").expect("a room"));
+        let author = identity.presence(&RoomId::parse("r1").expect("a room")).author;
         assert_eq!(
             (author.role, author.level, &*author.badges),
             (Role::Moderator, 3, &["captain".into()][..])

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, Guard};
-use danmaku_wire::entry::Author;
 use danmaku_wire::id::{RoomId, UserId};
 use tokio::sync::Notify;
 
@@ -19,7 +18,7 @@ use super::key_set::{KeyError, KeySet};
 use super::publication::{Publication, PublicationError, ask, read};
 use super::tickets::{NoTicket, Tickets};
 use super::token::{self, TOKEN_BYTES_MAX, TokenError};
-use super::user::Identity;
+use super::user::{Identity, Presence};
 use super::users::{Change, Decision, NotKept, Users};
 use super::verified::{self, Verified};
 use crate::config::Config;
@@ -165,12 +164,12 @@ impl Identities {
         self.users_changed.load(Ordering::Acquire) > 0 && lock(&self.users).is_changed(identity)
     }
 
-    /// The author that a user is in a room: as its token says, and as it was changed since.
-    pub fn author(&self, identity: &Identity, room: &RoomId) -> Arc<Author> {
+    /// Who a user is in a room: as its token says, and as it was changed since.
+    pub fn presence(&self, identity: &Identity, room: &RoomId) -> Presence {
         if self.users_changed.load(Ordering::Acquire) == 0 {
-            return identity.author(room);
+            return identity.presence(room);
         }
-        lock(&self.users).author(identity, room)
+        lock(&self.users).presence(identity, room)
     }
 
     /// From now on, tokens of a user that were issued before a time (seconds since 1970) count no more. Sessions that have

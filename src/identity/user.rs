@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use danmaku_room::admission::Standing;
 use danmaku_wire::entry::{Author, Role};
 use danmaku_wire::id::{RoomId, UserId};
 
@@ -43,29 +44,54 @@ impl Identity {
         self.rooms.iter().find(|(name, _)| name == room).map_or(&self.everywhere, |(_, grant)| grant)
     }
 
-    /// The user as the author of comments in a room.
-    pub fn author(&self, room: &RoomId) -> Arc<Author> {
-        self.author_with(self.grant(room))
+    /// Who the user is in a room.
+    pub fn presence(&self, room: &RoomId) -> Presence {
+        Presence::of(&self.id, &self.name, self.grant(room))
     }
 
     /// The same where it is in no room.
-    pub fn author_anywhere(&self) -> Arc<Author> {
-        self.author_with(&self.everywhere)
-    }
-
-    fn author_with(&self, grant: &Grant) -> Arc<Author> {
-        let Grant { role, level, badges, .. } = grant;
-        Arc::new(Author {
-            id: self.id.clone(),
-            name: self.name.clone(),
-            role: *role,
-            level: *level,
-            badges: badges.to_vec(),
-        })
+    pub fn presence_anywhere(&self) -> Presence {
+        Presence::of(&self.id, &self.name, &self.everywhere)
     }
 
     /// Whether the user works for the platform, in every room.
     pub fn is_staff(&self) -> bool {
         self.everywhere.role == Role::Staff
+    }
+}
+
+/// Who somebody is in a room: what others see, and what the room's rules ask beside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presence {
+    /// What others see.
+    pub author: Arc<Author>,
+    /// Whether it is a member of the channel.
+    pub member: bool,
+    /// Since when it follows the channel, seconds since 1970; absent: it does not.
+    pub followed_at_s: Option<u64>,
+}
+
+impl Presence {
+    /// A user to whom this was granted.
+    pub fn of(id: &UserId, name: &str, grant: &Grant) -> Self {
+        let Grant { role, level, member, followed_at_s, badges } = grant;
+        let author =
+            Author { id: id.clone(), name: name.into(), role: *role, level: *level, badges: badges.to_vec() };
+        Self { author: Arc::new(author), member: *member, followed_at_s: *followed_at_s }
+    }
+
+    /// A guest, who is no member of anything.
+    pub const fn of_guest(author: Arc<Author>) -> Self {
+        Self { author, member: false, followed_at_s: None }
+    }
+
+    /// What admission is told beside the author; `limited` where the rate of guests applies.
+    pub fn standing(&self, limited: bool) -> Standing {
+        Standing {
+            guest: limited,
+            member: self.member,
+            followed_at_ms: self.followed_at_s.map(|s| s.saturating_mul(1_000)),
+            ..Standing::default()
+        }
     }
 }

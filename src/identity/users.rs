@@ -6,13 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use danmaku_wire::entry::Author;
 use danmaku_wire::id::{RoomId, UserId};
 use serde::Deserialize;
 
 use super::claims::{LIFE_S_MAX, ROOMS_MAX, RoomClaims, TokenRole, check_name, over, own_rooms};
 use super::token::TokenError;
-use super::user::{Grant, Identity};
+use super::user::{Grant, Identity, Presence};
 
 /// What is to be changed about a user: of what is left out nothing.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -132,9 +131,9 @@ impl Change {
         })
     }
 
-    /// The author that a user is in a room when all of this is so. A room's own entry in the token stays above what is
+    /// Who a user is in a room when all of this is so. A room's own entry in the token stays above what is
     /// changed for all rooms.
-    fn author(&self, identity: &Identity, room: &RoomId) -> Author {
+    fn presence(&self, identity: &Identity, room: &RoomId) -> Presence {
         let own_entry = identity.rooms.iter().any(|(name, _)| name == room);
         let mut grant = identity.grant(room).clone();
         if !own_entry {
@@ -143,9 +142,7 @@ impl Change {
         if let Some((_, claims)) = self.rooms.iter().find(|(name, _)| name == room) {
             grant = laid_over(grant, claims);
         }
-        let Grant { role, level, badges, .. } = grant;
-        let name = self.name.clone().unwrap_or_else(|| identity.name.clone());
-        Author { id: identity.id.clone(), name, role, level, badges: badges.into_vec() }
+        Presence::of(&identity.id, self.name.as_deref().unwrap_or(&identity.name), &grant)
     }
 }
 
@@ -265,12 +262,12 @@ impl Users {
         valid_after.is_some_and(|after| identity.issued_s.is_none_or(|issued| issued < after))
     }
 
-    /// The author that a user is in a room.
-    pub fn author(&self, identity: &Identity, room: &RoomId) -> Arc<Author> {
+    /// Who a user is in a room.
+    pub fn presence(&self, identity: &Identity, room: &RoomId) -> Presence {
         let change = self.decided.get(&identity.id).and_then(|decided| decided.change.as_ref());
         match change {
-            Some((change, _)) if self.is_changed(identity) => Arc::new(change.author(identity, room)),
-            _ => identity.author(room),
+            Some((change, _)) if self.is_changed(identity) => change.presence(identity, room),
+            _ => identity.presence(room),
         }
     }
 
@@ -381,12 +378,12 @@ mod tests {
                 8,
             )
             .expect("room");
-        let author = users.author(&older, &room("r1"));
+        let author = users.presence(&older, &room("r1")).author;
         assert_eq!(
             (&*author.name, author.role, author.level, author.badges.len()),
             ("Bea", Role::Viewer, 3, 1)
         );
-        let own = users.author(&older, &room("own"));
+        let own = users.presence(&older, &room("own")).author;
         assert_eq!(
             (&*own.name, own.role, own.level),
             ("Bea", Role::Moderator, 7),
@@ -394,17 +391,17 @@ mod tests {
         );
         let second = r#"{"rooms":{"own":{"role":"viewer"},"*":{"role":"vip"}}}"#;
         users.change(&user("u1"), change(second).expect("right"), NOW + 5, 8).expect("room");
-        let author = users.author(&older, &room("r1"));
+        let author = users.presence(&older, &room("r1")).author;
         assert_eq!((&*author.name, author.role, author.level), ("Bea", Role::Vip, 3));
-        let own = users.author(&older, &room("own"));
+        let own = users.presence(&older, &room("own")).author;
         assert_eq!((own.role, own.level), (Role::Viewer, 7));
-        let newer = users.author(&identity("u1", Some(NOW + 6)), &room("r1"));
+        let newer = users.presence(&identity("u1", Some(NOW + 6)), &room("r1")).author;
         assert_eq!(
             (&*newer.name, newer.role, newer.level),
             ("Ann", Role::Viewer, 1),
             "a newer token knows better"
         );
-        assert_eq!(&*users.author(&identity("u2", None), &room("r1")).name, "Ann");
+        assert_eq!(&*users.presence(&identity("u2", None), &room("r1")).author.name, "Ann");
     }
 
     /// `Users::take_over`: another process knows all that this one knows, and forgets it at the same time.
@@ -418,7 +415,7 @@ mod tests {
         successor.take_over(users.decisions());
         assert_eq!(successor.decisions(), users.decisions());
         assert!(successor.is_revoked(&identity("u1", Some(NOW - 1))));
-        assert_eq!(&*successor.author(&identity("u2", None), &room("r1")).name, "Bea");
+        assert_eq!(&*successor.presence(&identity("u2", None), &room("r1")).author.name, "Bea");
         successor.revoke(&user("u3"), NOW, NOW + KEPT_S + 1, 8).expect("room");
         assert_eq!(successor.len(), 2, "u2 is forgotten in its time");
     }

@@ -271,9 +271,9 @@ impl Worker {
                 self.carry(pump);
             }
         }
-        for Call { room, user, send, answer, standing: _ } in calls {
+        for Call { room, user, standing, send, answer } in calls {
             let call = self.calls.wait(answer);
-            let _ = late.send(Late::Call(Forwarded { worker: self.index, call, room, user, send }));
+            let _ = late.send(Late::Call(Forwarded { worker: self.index, call, room, user, standing, send }));
         }
     }
 

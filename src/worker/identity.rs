@@ -13,7 +13,7 @@ use super::session::{Flags, NOWHERE};
 use crate::config::auth::Anonymous;
 use crate::identity::guest;
 use crate::identity::token::TokenError;
-use crate::identity::user::Identity;
+use crate::identity::user::{Identity, Presence};
 use crate::ingress::addresses::Place;
 
 /// Sessions looked at in one turn for the sake of users about whom something was decided.
@@ -77,7 +77,7 @@ impl Worker {
         let expires_in_ms = self.expires_in_ms(&identity);
         let before = self.slab.cold(slot).identity.is_some().then(|| self.author(slot));
         let (hot, cold) = self.slab.both(slot);
-        (cold.identity, cold.author) = (Some(identity), None);
+        (cold.identity, cold.presence) = (Some(identity), None);
         hot.flags.clear(Flags::REMINDED);
         // Users with a token do not count against their address.
         let place = std::mem::replace(&mut cold.place, Place::NONE);
@@ -99,7 +99,7 @@ impl Worker {
         };
         cold.guest = number;
         let author = guest::author(number);
-        cold.author = Some(Arc::clone(&author));
+        cold.presence = Some(Box::new(Presence::of_guest(Arc::clone(&author))));
         self.tell_identity(slot, None, Some(author));
     }
 
@@ -125,17 +125,17 @@ impl Worker {
     pub(super) fn may_enter(&mut self, slot: u32) -> bool {
         let cold = self.slab.cold(slot);
         let Some(identity) = &cold.identity else { return true };
-        cold.author = None;
+        cold.presence = None;
         !self.shared.identities.is_revoked(identity)
     }
 
-    /// The author that a session's user is in its room; `None` for a guest.
-    pub(super) fn user(&mut self, slot: u32) -> Option<Arc<Author>> {
+    /// Who a session's user is in its room; `None` for a guest.
+    pub(super) fn user(&mut self, slot: u32) -> Option<Presence> {
         let room = self.slab.hot(slot).room;
         let identity = self.slab.cold(slot).identity.as_ref()?;
         Some(match room {
-            NOWHERE => identity.author_anywhere(),
-            room => self.shared.identities.author(identity, &self.rooms.get(room).id),
+            NOWHERE => identity.presence_anywhere(),
+            room => self.shared.identities.presence(identity, &self.rooms.get(room).id),
         })
     }
 
@@ -227,7 +227,7 @@ impl Worker {
             return self.end(slot, DisconnectCode::Policy);
         }
         if self.shared.identities.is_changed(&identity) {
-            self.slab.cold(slot).author = None;
+            self.slab.cold(slot).presence = None;
             self.note_staff(slot);
             let (expires_in_ms, author) = (self.expires_in_ms(&identity), self.author(slot));
             self.tell_identity(slot, Some(expires_in_ms), Some(author));

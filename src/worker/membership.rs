@@ -22,6 +22,7 @@ use super::output::NOTHING_OWED;
 use super::rooms::{Follow, LocalRoom, View, Waiting};
 use super::session::{Cold, Flags, Hot, NOWHERE, Outbox};
 use crate::identity::guest;
+use crate::identity::user::Presence;
 use crate::ingress::addresses::{Hold, Place};
 use crate::ingress::arrival::{Arrival, Moved};
 use crate::observe::limits::Limit;
@@ -97,7 +98,8 @@ impl Worker {
             outbox: Some(Box::new(Outbox { bytes: response, ..Outbox::default() })),
             encoding,
             tier,
-            author,
+            // A user's is made anew in its room.
+            presence: author.filter(|_| identity.is_none()).map(|guest| Box::new(Presence::of_guest(guest))),
             identity,
             address,
             place: hold.map_or(Place::NONE, Hold::into_place),
@@ -226,7 +228,7 @@ impl Worker {
             since,
             tier: cold.tier,
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
-            author: cold.author,
+            author: cold.presence.filter(|_| cold.identity.is_none()).map(|guest| guest.author),
             identity: cold.identity,
             address: cold.address,
             hold,
@@ -395,7 +397,7 @@ impl Worker {
             return;
         }
         let user = self.user(slot);
-        if user.as_ref().is_some_and(|user| keeps_order(user.role)) {
+        if user.as_ref().is_some_and(|user| keeps_order(user.author.role)) {
             self.note_staff(slot);
         }
         let (hot, cold) = self.slab.both(slot);
@@ -412,8 +414,8 @@ impl Worker {
         }
         let online = local.online.load(Ordering::Relaxed);
         let guest_id = guest::id(cold.guest);
-        let (id, name, role) = match user.as_ref().or(cold.author.as_ref()) {
-            Some(author) => (author.id.as_str(), &*author.name, author.role),
+        let (id, name, role) = match user.as_ref().or(cold.presence.as_deref()) {
+            Some(Presence { author, .. }) => (author.id.as_str(), &*author.name, author.role),
             None => (&*guest_id, "", Role::Viewer),
         };
         let signed = id.starts_with(guest::MARK).then(|| guest::signed(id, self.config.secret()));
@@ -441,7 +443,7 @@ impl Worker {
             Resume::Unknown => {
                 if !hot.flags.any(Flags::NO_SNAPSHOT) {
                     // Whoever alone sees some of it gets one like nobody else's.
-                    let own = user.as_ref().or(cold.author.as_ref()).map(|author| author.id.clone());
+                    let own = user.as_ref().or(cold.presence.as_deref()).map(|presence| presence.author.id.clone());
                     let own = own.filter(|user| snapshot::has_own(replica, user));
                     let fresh = local.view.snapshot.as_ref();
                     let fresh = fresh.filter(|(k, at, _)| *k == key && *at == seq && own.is_none());
@@ -536,21 +538,26 @@ impl Worker {
 
     /// What is known of a session beside its author. Guests from this machine write as users do: no limit of addresses
     /// applies to them either.
-    pub(super) fn standing(&mut self, slot: u32, author: &Author) -> Standing {
-        let guest = guest::is_guest(author) && self.slab.cold(slot).place != Place::NONE;
-        Standing { guest, address: self.slab.cold(slot).address, ..Standing::default() }
+    pub(super) fn standing(&mut self, slot: u32) -> Standing {
+        let (place, address) = (self.slab.cold(slot).place, self.slab.cold(slot).address);
+        let presence = self.presence(slot);
+        let standing = presence.standing(guest::is_guest(&presence.author) && place != Place::NONE);
+        Standing { address, ..standing }
+    }
+
+    /// Who publishes here, as others see it.
+    pub(super) fn author(&mut self, slot: u32) -> Arc<Author> {
+        Arc::clone(&self.presence(slot).author)
     }
 
     /// Who publishes here: made when it is first needed.
-    pub(super) fn author(&mut self, slot: u32) -> Arc<Author> {
-        if let Some(author) = &self.slab.cold(slot).author {
-            return Arc::clone(author);
-        }
-        let user = self.user(slot);
-        let cold = self.slab.cold(slot);
-        let author = user.unwrap_or_else(|| guest::author(cold.guest));
-        cold.author = Some(Arc::clone(&author));
-        author
+    fn presence(&mut self, slot: u32) -> &Presence {
+        let missing = self.slab.cold(slot).presence.is_none();
+        let user = if missing { self.user(slot) } else { None };
+        let Cold { presence, guest, .. } = self.slab.cold(slot);
+        presence.get_or_insert_with(|| {
+            Box::new(user.unwrap_or_else(|| Presence::of_guest(guest::author(*guest))))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use danmaku_room::admission::Refusal;
 use danmaku_room::form::Encoding;
@@ -274,7 +275,8 @@ impl Worker {
         }
         let user = self.user(slot);
         let cold = self.slab.cold(slot);
-        let author = user.or_else(|| cold.author.clone()).unwrap_or_else(|| guest::author(cold.guest));
+        let present = user.as_ref().or(cold.presence.as_deref());
+        let author = present.map_or_else(|| guest::author(cold.guest), |present| Arc::clone(&present.author));
         let door = self.shared.doors.get(&room)?;
         door.admits(self.now.wall_ms, &author.id, cold.address, author.role).err()
     }

@@ -17,6 +17,7 @@ use super::Worker;
 use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
 use super::rooms::{ActiveOwner, Follow, OwnerState};
 use super::session::{Flags, NOWHERE};
+use super::Worker;
 use crate::observe::limits::Limit;
 
 /// Followers, and publishes, that may wait for one owner to be loaded.
@@ -35,7 +36,7 @@ impl Worker {
             return self.refuse(slot, Some(send.id), ErrorCode::Unauthorized);
         }
         let user = self.author(slot);
-        let standing = self.standing(slot, &user);
+        let standing = self.standing(slot);
         let publisher = Publisher::Session(self.slab.reference(slot));
         let reply = ReplyTo { worker: self.index, publisher };
         let unanswered = &mut self.slab.cold(slot).unanswered;

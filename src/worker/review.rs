@@ -156,7 +156,7 @@ impl Worker {
         staff.retain(|session| {
             let Some(slot) = self.slab.live(*session) else { return false };
             let is_here = self.slab.hot(slot).room == news.room;
-            let is_staff = is_here && self.user(slot).is_some_and(|user| keeps_order(user.role));
+            let is_staff = is_here && self.user(slot).is_some_and(|user| keeps_order(user.author.role));
             if is_staff {
                 for held in &*news.held {
                     self.tell_pending(slot, held);
@@ -191,7 +191,7 @@ impl Worker {
     /// Notes a session whose user keeps order in its room. Those who do so no longer are passed over later.
     pub(super) fn note_staff(&mut self, slot: u32) {
         let room = self.slab.hot(slot).room;
-        if room == NOWHERE || !self.user(slot).is_some_and(|user| keeps_order(user.role)) {
+        if room == NOWHERE || !self.user(slot).is_some_and(|user| keeps_order(user.author.role)) {
             return;
         }
         let session = self.slab.reference(slot);

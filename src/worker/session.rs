@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use danmaku_room::form::{Encoding, FormKey};
 use danmaku_room::replica::Cursor;
-use danmaku_wire::entry::{Author, Entry, Tier, Visibility};
+use danmaku_wire::entry::{Entry, Tier, Visibility};
 use danmaku_wire::websocket::decoder::Decoder;
 
 use crate::egress::tls::TlsLayer;
 use crate::identity::guest;
-use crate::identity::user::Identity;
+use crate::identity::user::{Identity, Presence};
 use crate::ingress::addresses::Place;
 
 /// One move to another room, as sessions count them: fine enough for the slowest pace.
@@ -127,7 +127,7 @@ pub struct Cold {
     /// What this connection alone is owed; absent while there is nothing.
     pub outbox: Option<Box<Outbox>>,
     /// Who publishes here, in this room; made at the first publish, but for a guest that is known from before.
-    pub author: Option<Arc<Author>>,
+    pub presence: Option<Box<Presence>>,
     /// What the user's token says; absent for a guest.
     pub identity: Option<Arc<Identity>>,
     /// The guest's number, from which the id is made.
@@ -182,7 +182,7 @@ impl Default for Cold {
         Self {
             decoder: Decoder::new(false),
             outbox: None,
-            author: None,
+            presence: None,
             identity: None,
             guest: 0,
             address: 0,
@@ -202,9 +202,9 @@ impl Cold {
     /// Whether an entry that only its author sees is this session's user's.
     pub fn is_author_of(&self, entry: &Entry) -> bool {
         let Visibility::Author(user) = &entry.visibility else { return false };
-        match (&self.identity, &self.author) {
+        match (&self.identity, &self.presence) {
             (Some(identity), _) => identity.id == *user,
-            (None, Some(author)) => author.id == *user,
+            (None, Some(presence)) => presence.author.id == *user,
             (None, None) => user.as_str().starts_with(guest::MARK) && user.as_str() == guest::id(self.guest),
         }
     }

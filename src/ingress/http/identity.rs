@@ -14,7 +14,7 @@ use super::query::Query;
 use super::{Front, Refused};
 use crate::config::auth::Anonymous;
 use crate::identity::guest;
-use crate::identity::user::Identity;
+use crate::identity::user::{Identity, Presence};
 use crate::ingress::problem::problem;
 
 /// Who sends a request.
@@ -121,14 +121,14 @@ impl Front {
         who: Who,
         room: &RoomId,
         stranger: impl FnOnce() -> Arc<Author>,
-    ) -> Result<Arc<Author>, Refused> {
+    ) -> Result<Presence, Refused> {
         match who {
-            Who::User(identity) => Ok(self.shared.identities.author(&identity, room)),
+            Who::User(identity) => Ok(self.shared.identities.presence(&identity, room)),
             _ if self.shared.config.load().anonymous != Anonymous::ReadWrite => {
                 Err(unauthorized(ErrorCode::Unauthorized, "guests only watch here: show a token to comment"))
             }
-            Who::Guest(author) => Ok(author),
-            Who::Nobody => Ok(stranger()),
+            Who::Guest(author) => Ok(Presence::of_guest(author)),
+            Who::Nobody => Ok(Presence::of_guest(stranger())),
         }
     }
 }

@@ -212,7 +212,7 @@ impl Front {
             }
             Asking::User(identity) => identity,
         };
-        let role = self.shared.identities.author(&identity, room).role;
+        let role = self.shared.identities.presence(&identity, room).author.role;
         if !keeps_order(role) {
             return Err(forbidden("this is for keys of back ends, staff, and those who keep order in the room"));
         }

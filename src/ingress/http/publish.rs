@@ -3,12 +3,10 @@
 //! It goes the way of a `send` over a socket, to the room's owner, and is refused for the same reasons. The answer is
 //! the same `ack`, or a problem document with the code that the `error` would have had.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bumpalo::Bump;
 use danmaku_room::admission::Standing;
-use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{Ack, AckState, DecodeError, ErrorCode, ServerMessage, json};
 use danmaku_wire::position::Epoch;
@@ -24,6 +22,7 @@ use super::patience::Patience;
 use super::query::Query;
 use super::{Front, Refused, Visit};
 use crate::identity::guest;
+use crate::identity::user::Presence;
 use crate::ingress::addresses::Place;
 use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
@@ -46,7 +45,7 @@ impl Front {
             Err(refusal) => return *refusal,
         };
         // Counted until it has its answer, where a proxy brings it.
-        let counted = match self.count(visit, &asker, &user) {
+        let counted = match self.count(visit, &asker, &user.author) {
             Ok(counted) => counted,
             Err(refusal) => return *refusal,
         };
@@ -65,7 +64,7 @@ impl Front {
         request: &Request<Incoming>,
         room: &str,
         asker: Asker,
-    ) -> Result<(RoomId, Arc<Author>), Refused> {
+    ) -> Result<(RoomId, Presence), Refused> {
         if request.method() != Method::POST {
             let mut refusal = problem(405, "method_not_allowed", "a comment is sent with POST");
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, OPTIONS"));
@@ -116,7 +115,7 @@ impl Front {
         &self,
         body: &[u8],
         room: RoomId,
-        user: Arc<Author>,
+        user: Presence,
         place: Place,
         address: u64,
     ) -> Response<Full<Bytes>> {
@@ -132,9 +131,9 @@ impl Front {
         }
         let (answer, fate) = oneshot::channel();
         let id = send.as_send().id.to_owned();
-        let guest = guest::is_guest(&user) && place != Place::NONE;
-        let standing = Standing { guest, address, ..Standing::default() };
-        self.inbox.call(Call { room, user, standing, send, answer });
+        let standing = user.standing(guest::is_guest(&user.author) && place != Place::NONE);
+        let standing = Standing { address, ..standing };
+        self.inbox.call(Call { room, user: user.author, standing, send, answer });
         let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
         match tokio::time::timeout(within, fate).await {
             Ok(Ok(outcome)) => told(&id, &outcome),

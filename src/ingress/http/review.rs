@@ -86,7 +86,7 @@ impl Front {
                 if key.is_for(room) { Ok(()) } else { Err(forbidden("this key is for other rooms")) }
             }
             Asking::User(identity) => {
-                let author = self.shared.identities.author(&identity, room);
+                let author = self.shared.identities.presence(&identity, room).author;
                 if keeps_order(author.role) {
                     return Ok(());
                 }

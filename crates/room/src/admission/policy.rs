@@ -18,8 +18,16 @@ pub struct Policy {
     pub level_min: u32,
     /// How long a user must have followed the room, milliseconds.
     pub followed_for_ms: u64,
-    /// From which role on a comment may be other than white, scrolling and of the usual size.
-    pub style_role: Role,
+    /// From which role on a comment may stand still.
+    pub motion_role: Role,
+    /// From which role on it may be other than white.
+    pub color_role: Role,
+    /// From which role on it may be of another size than the usual one.
+    pub size_role: Role,
+    /// From which role on it may be as long as the room's texts may be.
+    pub length_role: Role,
+    /// Characters of the texts of everybody else.
+    pub length_chars_max: usize,
 }
 
 impl Default for Policy {
@@ -29,7 +37,11 @@ impl Default for Policy {
             slow_interval_us: 5_000_000,
             level_min: 1,
             followed_for_ms: 0,
-            style_role: Role::Vip,
+            motion_role: Role::Vip,
+            color_role: Role::Vip,
+            size_role: Role::Vip,
+            length_role: Role::Vip,
+            length_chars_max: 40,
         }
     }
 }
@@ -59,6 +71,7 @@ impl Policy {
         if keeps_order(user.role) {
             return Ok(());
         }
+        let below = |role: Role| (user.role as u8) < role as u8;
         let refuse = |met: bool| if met { Err(None) } else { Ok(()) };
         match rule {
             Rule::Muted => match self.muted_until_us {
@@ -78,11 +91,15 @@ impl Policy {
                     if left > 0 { Err(Some(left.saturating_mul(1_000))) } else { Ok(()) }
                 }
             },
-            Rule::Vips => refuse((user.role as u8) < Role::Vip as u8),
-            Rule::Style => {
-                let plain =
-                    send.mode == Motion::Scroll && send.color == COLOR_DEFAULT && send.size == SIZE_DEFAULT;
-                refuse(!plain && (user.role as u8) < self.style_role as u8)
+            Rule::Vips => refuse(below(Role::Vip)),
+            Rule::Style => refuse(
+                send.mode != Motion::Scroll && below(self.motion_role)
+                    || send.color != COLOR_DEFAULT && below(self.color_role)
+                    || send.size != SIZE_DEFAULT && below(self.size_role),
+            ),
+            Rule::Length => {
+                let longer = send.text.trim().chars().nth(self.length_chars_max).is_some();
+                refuse(longer && below(self.length_role))
             }
             _ => Ok(()),
         }
@@ -90,7 +107,7 @@ impl Policy {
 }
 
 /// The rules of a room's state, in the order in which they are asked.
-pub const RULES: [Rule; 8] = [
+pub const RULES: [Rule; 9] = [
     Rule::ReadOnly,
     Rule::Muted,
     Rule::SlowMode,
@@ -99,6 +116,7 @@ pub const RULES: [Rule; 8] = [
     Rule::Followers,
     Rule::Vips,
     Rule::Style,
+    Rule::Length,
 ];
 
 #[cfg(test)]
@@ -116,6 +134,7 @@ mod tests {
         mode: Motion,
         color: u32,
         size: u8,
+        text: &'static str,
     }
 
     const PLAIN: Case = Case {
@@ -126,13 +145,14 @@ mod tests {
         mode: Motion::Scroll,
         color: COLOR_DEFAULT,
         size: SIZE_DEFAULT,
+        text: "x",
     };
 
     fn check(policy: &Policy, rule: Rule, case: &Case) -> Result<(), Option<u64>> {
         let id = UserId::parse("u1").expect("valid");
         let user = Author { id, name: "".into(), role: case.role, level: case.level, badges: Vec::new() };
-        let Case { mode, color, size, .. } = *case;
-        let send = Send { id: "", text: "x", mode, color, size, stream_ms: None, traceparent: "" };
+        let Case { mode, color, size, text, .. } = *case;
+        let send = Send { id: "", text, mode, color, size, stream_ms: None, traceparent: "" };
         policy.check(rule, NOW, &user, &case.standing, case.said_us, &send)
     }
 
@@ -144,7 +164,11 @@ mod tests {
             slow_interval_us: 1_000,
             level_min: 5,
             followed_for_ms: 10,
-            style_role: Role::Vip,
+            motion_role: Role::Vip,
+            color_role: Role::Viewer,
+            size_role: Role::Staff,
+            length_role: Role::Vip,
+            length_chars_max: 3,
         };
         let following = |ms| Standing { followed_at_ms: Some(NOW.wall_ms - ms), ..PLAIN.standing };
         for (rule, case, want) in [
@@ -168,9 +192,14 @@ mod tests {
             (Rule::Vips, Case { role: Role::Vip, ..PLAIN }, Ok(())),
             (Rule::Style, PLAIN, Ok(())),
             (Rule::Style, Case { mode: Motion::Top, ..PLAIN }, Err(None)),
-            (Rule::Style, Case { color: 255, ..PLAIN }, Err(None)),
+            (Rule::Style, Case { mode: Motion::Top, role: Role::Vip, ..PLAIN }, Ok(())),
+            (Rule::Style, Case { color: 255, ..PLAIN }, Ok(())),
             (Rule::Style, Case { size: 40, ..PLAIN }, Err(None)),
-            (Rule::Style, Case { size: 40, role: Role::Vip, ..PLAIN }, Ok(())),
+            (Rule::Style, Case { size: 40, role: Role::Vip, ..PLAIN }, Err(None)),
+            (Rule::Style, Case { size: 40, role: Role::Moderator, ..PLAIN }, Ok(())),
+            (Rule::Length, Case { text: " 弹幕弹 ", ..PLAIN }, Ok(())),
+            (Rule::Length, Case { text: "弹幕弹幕", ..PLAIN }, Err(None)),
+            (Rule::Length, Case { text: "弹幕弹幕", role: Role::Vip, ..PLAIN }, Ok(())),
         ] {
             assert_eq!(check(&policy, rule, &case), want, "{rule:?}");
         }

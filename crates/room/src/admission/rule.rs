@@ -77,7 +77,10 @@ rules! {
     Vips("vips", "policy.vips_mode", Forbidden, false, Off):
         "What anyone below a VIP writes.",
     Style("style", "policy.style_mode", Forbidden, false, Off):
-        "Modes other than scrolling, colours other than white and other sizes, of anyone below a VIP.",
+        "Modes other than scrolling, colours other than white and other sizes, of anyone below `policy.motion_role`, \
+         `policy.color_role` and `policy.size_role`.",
+    Length("length", "policy.length_mode", TextTooLong, false, Off):
+        "Texts longer than `policy.length_chars_max` of anyone below `policy.length_role`.",
     Banned("banned", "moderation.bans_mode", Banned, false, Enforce):
         "What users write who are banned from the room, or come from a banned address.",
     MutedUser("muted_user", "moderation.mutes_mode", Muted, false, Enforce):

@@ -72,7 +72,7 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
             gate.texts.remember(gate.hash(&["u1", LONG]), (), 10, SECOND);
             gate.observe(at(SECOND), &Load { mailbox_percent: 100, ..Load::default() });
             if rule == Rule::Style {
-                gate.limits.policy.style_role = Role::Staff;
+                gate.limits.policy.size_role = Role::Staff;
             }
             let size = if rule == Rule::Style { 40 } else { SIZE_DEFAULT };
             let (mode_of, color) = (Motion::Scroll, COLOR_DEFAULT);
@@ -102,7 +102,7 @@ fn vips_are_spared_by_the_rules_that_say_so() {
     let vip = author("u1", Role::Vip);
     for rule in Rule::ALL {
         let mut limits = met_by_the_second(rule);
-        limits.policy.style_role = Role::Staff;
+        (limits.policy.motion_role, limits.policy.length_role) = (Role::Staff, Role::Staff);
         let mut gate = gate(limits);
         let _ = say(&mut gate, SECOND, &vip, LONG);
         gate.observe(at(SECOND), &Load { mailbox_percent: 100, ..Load::default() });
