@@ -324,7 +324,9 @@ pub const MEMORY: &[Memory] = &[
         name: "sanctions",
         per: Per::Room,
         formula: "`moderation.sanctions_max` × 1 KiB: with the copy of a ban that is looked at when somebody comes in",
-        bytes: |config| config.rooms().map(|room| room.owner.sanctions_max).max().unwrap_or(0) * SANCTION_BYTES,
+        bytes: |config| {
+            config.rooms().map(|room| room.owner.sanctions_max).max().unwrap_or(0) * SANCTION_BYTES
+        },
     },
     Memory {
         name: "users changed",

@@ -236,7 +236,8 @@ impl Worker {
             self.doors.at = 0;
         }
         let slots = self.slab.slots();
-        let (from, to) = (self.doors.at.min(slots), self.doors.at.saturating_add(LOOKED_AT_PER_TURN).min(slots));
+        let (from, to) =
+            (self.doors.at.min(slots), self.doors.at.saturating_add(LOOKED_AT_PER_TURN).min(slots));
         self.doors.at = to;
         let walk = std::mem::take(&mut self.doors.walk);
         for slot in from..to {

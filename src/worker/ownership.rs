@@ -15,6 +15,7 @@ use danmaku_wire::native::{ErrorCode, Send};
 use super::orders::Order;
 use super::Worker;
 use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
+use super::orders::Order;
 use super::rooms::{ActiveOwner, Follow, OwnerState};
 use super::session::{Flags, NOWHERE};
 use super::Worker;
@@ -249,7 +250,9 @@ impl Worker {
         let waker = self.waker();
         let local = self.rooms.get(index);
         let config = self.config.room(&local.id).owner.clone();
-        let Some(OwnerState::Loading { promise, waiting, publishes, orders }) = &mut local.owner else { return };
+        let Some(OwnerState::Loading { promise, waiting, publishes, orders }) = &mut local.owner else {
+            return;
+        };
         let Some(mut loaded) = promise.poll().cloned() else { return };
         let (waiting, publishes) = (std::mem::take(waiting), std::mem::take(publishes));
         let orders = std::mem::take(orders);

@@ -119,7 +119,10 @@ impl Worker {
         }
         let local = self.rooms.get(index);
         let view = &local.view;
-        let unused = view.member_count == 0 && matches!(view.follow, Follow::Not) && local.owner.is_none() && local.left.is_none();
+        let unused = view.member_count == 0
+            && matches!(view.follow, Follow::Not)
+            && local.owner.is_none()
+            && local.left.is_none();
         if unused && !self.touched.contains(&index) && !self.dirty.contains(&index) {
             let id = local.id.clone();
             self.rooms.remove(index);

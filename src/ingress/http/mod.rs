@@ -414,7 +414,11 @@ impl Front {
             }
             (_, Some((_, action))) if asks_first && moderation::PATHS.contains(&action) => {
                 let methods = "GET, POST, DELETE, OPTIONS";
-                return Answering::now(preflight(methods, "GET, POST, DELETE", "authorization, content-type"));
+                return Answering::now(preflight(
+                    methods,
+                    "GET, POST, DELETE",
+                    "authorization, content-type",
+                ));
             }
             (_, Some((room, action))) if moderation::PATHS.contains(&action) => {
                 let (room, action) = (room.to_owned(), action.to_owned());

@@ -214,7 +214,9 @@ impl Front {
         };
         let role = self.shared.identities.presence(&identity, room).author.role;
         if !keeps_order(role) {
-            return Err(forbidden("this is for keys of back ends, staff, and those who keep order in the room"));
+            return Err(forbidden(
+                "this is for keys of back ends, staff, and those who keep order in the room",
+            ));
         }
         Ok(Staff { by: format!("user {}", identity.id.as_str()).into(), rank: role })
     }
@@ -291,8 +293,7 @@ fn cut(text: String) -> Box<str> {
 }
 
 fn user_id(text: &str) -> Result<UserId, Refused> {
-    UserId::parse(text)
-        .map_err(|_| bad("a user's id is 1 to 64 bytes, none of them a control character"))
+    UserId::parse(text).map_err(|_| bad("a user's id is 1 to 64 bytes, none of them a control character"))
 }
 
 fn reason(text: String) -> Result<Box<str>, Refused> {

@@ -140,7 +140,13 @@ mod tests {
     const PLAIN: Case = Case {
         role: Role::Viewer,
         level: 0,
-        standing: Standing { guest: false, member: false, followed_at_ms: None, breaks_rate: false, address: 0 },
+        standing: Standing {
+            guest: false,
+            member: false,
+            followed_at_ms: None,
+            breaks_rate: false,
+            address: 0,
+        },
         said_us: None,
         mode: Motion::Scroll,
         color: COLOR_DEFAULT,

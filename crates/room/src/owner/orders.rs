@@ -57,10 +57,7 @@ impl<R> Owner<R> {
 
     /// What the next owner has to know beside the log.
     pub fn house(&self) -> House {
-        House {
-            sanctions: self.gate.sanctions().in_force(0).cloned().collect(),
-            board: self.board.clone(),
-        }
+        House { sanctions: self.gate.sanctions().in_force(0).cloned().collect(), board: self.board.clone() }
     }
 
     /// Takes comments back, by their numbers. Those that are no longer in memory are taken back too.
@@ -108,8 +105,7 @@ impl<R> Owner<R> {
             _ => false,
         };
         let logged = self.log.batches().flat_map(|batch| batch.entries.iter());
-        let seqs: Vec<u64> =
-            logged.chain(&self.open).filter(is_theirs).map(|entry| entry.seq).collect();
+        let seqs: Vec<u64> = logged.chain(&self.open).filter(is_theirs).map(|entry| entry.seq).collect();
         self.retract(now, &seqs)
     }
 
