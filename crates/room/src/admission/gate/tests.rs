@@ -3,6 +3,7 @@ use crate::admission::priority::{Classes, Match, Names};
 use crate::admission::rule::Modes;
 use crate::admission::words::Words;
 use crate::admission::{breaker, sliding_window};
+use crate::house::sanction::{Sanction, Target};
 use danmaku_wire::entry::{COLOR_DEFAULT, Mode as Motion, SIZE_DEFAULT};
 use danmaku_wire::id::UserId;
 use danmaku_wire::native::ErrorCode;
@@ -55,8 +56,22 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits
 }
 
+/// Decides against a user what a rule is about, where it is about that.
+fn decide_against(gate: &mut Gate, rule: Rule, user: &Author) {
+    let measure = match rule {
+        Rule::Banned => Measure::Ban,
+        Rule::MutedUser => Measure::Mute,
+        Rule::ShadowBanned => Measure::Shadow,
+        _ => return,
+    };
+    let (target, rank) = (Target::User(user.id.clone()), Role::Staff);
+    let (by, reason) = ("key".into(), "".into());
+    let sanction = Sanction { measure, target, since_ms: 0, until_ms: None, rank, by, reason };
+    gate.sanctions_mut().put(sanction, 0, 8).expect("room");
+}
+
 /// Every rule: enforced it refuses by its own code and name, observed it counts the same and refuses nothing, switched
-/// off it does neither. The ceiling of VIPs refuses nobody, and is told apart.
+/// off it does neither. The ceiling of VIPs refuses nobody, and is told apart; a shadow ban hides.
 #[test]
 fn every_rule_refuses_or_counts_or_is_not_there() {
     let user = author("u1", Role::Viewer);
@@ -71,6 +86,7 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
             gate.set_limits(limits);
             gate.texts.remember(gate.hash(&["u1", LONG]), (), 10, SECOND);
             gate.observe(at(SECOND), &Load { mailbox_percent: 100, ..Load::default() });
+            decide_against(&mut gate, rule, &user);
             if rule == Rule::Style {
                 gate.limits.policy.size_role = Role::Staff;
             }
@@ -80,13 +96,20 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
                 Send { id: "", text: LONG, mode: mode_of, color, size, stream_ms: None, traceparent: "" };
             let standing = Standing::default();
             let ask = Ask { user: &user, standing, client: "", send: &send, text: LONG };
-            let answer = gate.examine(at(SECOND + 1), &ask).and_then(|_| gate.screen(LONG));
+            let permit = gate.examine(at(SECOND + 1), &ask);
+            let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
+            let answer = permit.and_then(|_| gate.screen(LONG));
             match mode {
+                Mode::Enforce if rule == Rule::ShadowBanned => {
+                    assert!(shadowed && answer.is_ok());
+                }
                 Mode::Enforce => {
                     let refusal = answer.expect_err(rule.name());
                     assert_eq!((refusal.rule, refusal.code), (Some(rule), rule.row().code));
                 }
-                Mode::Observe | Mode::Off => assert!(answer.is_ok(), "{rule:?} {mode:?}"),
+                Mode::Observe | Mode::Off => {
+                    assert!(answer.is_ok_and(|permit| !permit.shadowed()), "{rule:?} {mode:?}");
+                }
             }
             let tally = gate.take_tally();
             assert_eq!((tally.refused.at(rule), tally.observed.at(rule)), (refused, observed), "{rule:?}");
@@ -105,12 +128,15 @@ fn vips_are_spared_by_the_rules_that_say_so() {
         (limits.policy.motion_role, limits.policy.length_role) = (Role::Staff, Role::Staff);
         let mut gate = gate(limits);
         let _ = say(&mut gate, SECOND, &vip, LONG);
+        decide_against(&mut gate, rule, &vip);
         gate.observe(at(SECOND), &Load { mailbox_percent: 100, ..Load::default() });
         let (mode, color) = (Motion::Top, COLOR_DEFAULT);
         let send =
             Send { id: "", text: LONG, mode, color, size: SIZE_DEFAULT, stream_ms: None, traceparent: "" };
         let ask = Ask { user: &vip, standing: Standing::default(), client: "", send: &send, text: LONG };
-        let spared = gate.examine(at(SECOND + 1), &ask).and_then(|_| gate.screen(LONG)).is_ok();
+        let permit = gate.examine(at(SECOND + 1), &ask);
+        let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
+        let spared = !shadowed && permit.and_then(|_| gate.screen(LONG)).is_ok();
         // Whether only VIPs may write is no question to a VIP.
         assert_eq!(spared, rule.row().spares_vip || rule == Rule::Vips, "{rule:?}");
     }
