@@ -410,6 +410,11 @@ fn what_is_taken_back_pinned_or_cleared_is_so_for_who_is_there_and_who_comes() {
     let missed = back.hears("\"batch\"");
     assert!(missed.contains(&format!("\"seqs\":[{}]", seqs[0])), "{missed}");
 
+    let pin = |seq: u64| {
+        ask(&server, "POST", "/api/v1/rooms/r1/pin", &server.staff_key(), &json!({ "seq": seq })).status
+    };
+    assert_eq!(pin(seqs[1]), 400, "what was taken back is not pinned");
+
     // A pin is shown with its comment to whoever comes, however old both are.
     order(&server, "POST", "pin", &json!({ "seq": kept }));
     witness.hears("\"pin\"");

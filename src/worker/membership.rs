@@ -324,6 +324,24 @@ impl Worker {
         }
     }
 
+    /// Stops following a room in which nobody is left.
+    pub(super) fn unfollow(&mut self, index: u32) {
+        let me = self.index;
+        let local = self.rooms.get(index);
+        local.view.follow = Follow::Not;
+        local.view.pass = None;
+        local.view.dirty = false;
+        local.view.snapshot = None;
+        let (room, generation) = (local.id.clone(), local.view.generation);
+        self.dirty.retain(|r| *r != index);
+        let owner = self.shared.owner(&room);
+        if owner == me {
+            self.detach_link(&room, me, generation);
+        } else {
+            self.post_control(owner, Control::Detach { room, worker: me, generation });
+        }
+    }
+
     /// The owner could not take the request: those who wait are told so and go.
     fn follow_refused(&mut self, index: u32) {
         let view = &mut self.rooms.get(index).view;
@@ -443,7 +461,8 @@ impl Worker {
             Resume::Unknown => {
                 if !hot.flags.any(Flags::NO_SNAPSHOT) {
                     // Whoever alone sees some of it gets one like nobody else's.
-                    let own = user.as_ref().or(cold.presence.as_deref()).map(|presence| presence.author.id.clone());
+                    let own =
+                        user.as_ref().or(cold.presence.as_deref()).map(|presence| presence.author.id.clone());
                     let own = own.filter(|user| snapshot::has_own(replica, user));
                     let fresh = local.view.snapshot.as_ref();
                     let fresh = fresh.filter(|(k, at, _)| *k == key && *at == seq && own.is_none());

@@ -12,13 +12,11 @@ use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Send};
 
-use super::orders::Order;
 use super::Worker;
 use super::message::{Attached, Control, Link, Outcome, Publish, Publisher, Reply, ReplyTo, Request};
 use super::orders::Order;
-use super::rooms::{ActiveOwner, Follow, OwnerState};
+use super::rooms::{ActiveOwner, OwnerState};
 use super::session::{Flags, NOWHERE};
-use super::Worker;
 use crate::observe::limits::Limit;
 
 /// Followers, and publishes, that may wait for one owner to be loaded.
@@ -507,23 +505,5 @@ impl Worker {
         // Only news: a lost report is made good by the next.
         let tick = Control::Tick { room, worker: self.index, tick_us };
         let _ = self.post(owner).control(tick, 64, self.now.us);
-    }
-
-    /// Stops following a room in which nobody is left.
-    pub(super) fn unfollow(&mut self, index: u32) {
-        let me = self.index;
-        let local = self.rooms.get(index);
-        local.view.follow = Follow::Not;
-        local.view.pass = None;
-        local.view.dirty = false;
-        local.view.snapshot = None;
-        let (room, generation) = (local.id.clone(), local.view.generation);
-        self.dirty.retain(|r| *r != index);
-        let owner = self.shared.owner(&room);
-        if owner == me {
-            self.detach_link(&room, me, generation);
-        } else {
-            self.post_control(owner, Control::Detach { room, worker: me, generation });
-        }
     }
 }

@@ -35,7 +35,12 @@ impl Viewer<'_> {
 
 /// The newest comments and events of a room, as [`newest_of`] has them, out of what the replica holds.
 pub fn newest<'r>(replica: &'r Replica, viewer: Viewer<'_>, count_max: usize) -> Vec<&'r Arc<Entry>> {
-    newest_of(replica.batches().rev().flat_map(|b| b.entries.iter().rev()), replica.board(), viewer, count_max)
+    newest_of(
+        replica.batches().rev().flat_map(|b| b.entries.iter().rev()),
+        replica.board(),
+        viewer,
+        count_max,
+    )
 }
 
 /// The newest comments and events among `entries`, which come newest first: by rising sequence, at most

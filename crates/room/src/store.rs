@@ -85,7 +85,8 @@ impl Loaded {
 
     /// What stands in the room when all that is known has been played.
     pub fn board(&self) -> Board {
-        let find = |of: u64| self.tail.binary_search_by_key(&of, |entry| entry.seq).ok().map(|at| &self.tail[at]);
+        let find =
+            |of: u64| self.tail.binary_search_by_key(&of, |entry| entry.seq).ok().map(|at| &self.tail[at]);
         let mut board = self.house.board.clone();
         for entry in self.tail.iter().filter(|entry| Board::heeds(&entry.body)) {
             board.note(entry, |of| find(of).cloned());

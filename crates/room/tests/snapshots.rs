@@ -81,8 +81,9 @@ fn sees(viewer: Viewer<'_>, entry: &Entry) -> bool {
     }
 }
 
-/// Plays the entries one by one onto a screen, then takes the newest of what stands.
-fn play(entries: &[Arc<Entry>], viewer: Viewer<'_>, count_max: usize) -> Vec<u64> {
+/// Plays the entries one by one onto a screen, then takes the newest of what stands of those that are held; and the pin,
+/// with its comment, whether they are held or not.
+fn play(entries: &[Arc<Entry>], held_from: u64, viewer: Viewer<'_>, count_max: usize) -> Vec<u64> {
     let (mut screen, mut pin): (Vec<u64>, Option<(u64, u64)>) = (Vec::new(), None);
     for entry in entries {
         match &entry.body {
@@ -95,14 +96,18 @@ fn play(entries: &[Arc<Entry>], viewer: Viewer<'_>, count_max: usize) -> Vec<u64
                 screen.retain(|seq| seq > up_to);
                 pin = pin.filter(|(_, of)| of > up_to);
             }
-            Body::Pin { of: 0 } if sees(viewer, entry) => pin = None,
-            Body::Pin { of } if sees(viewer, entry) => pin = Some((entry.seq, *of)),
+            Body::Pin { of: 0 } => pin = None,
+            Body::Pin { of } => pin = Some((entry.seq, *of)),
             _ => {}
         }
     }
+    let pinned = pin.map(|(_, of)| of).filter(|of| screen.contains(of));
+    screen.retain(|seq| *seq >= held_from);
     let mut shown = screen.split_off(screen.len().saturating_sub(count_max));
+    shown.extend(pinned);
     shown.extend(pin.map(|(seq, _)| seq));
     shown.sort_unstable();
+    shown.dedup();
     shown
 }
 
@@ -121,7 +126,12 @@ proptest! {
         let (room, epoch) = (RoomId::parse("r1").expect("valid"), Epoch::parse("e1").expect("valid"));
         let mut owner: Owner<()> = Owner::start(room, epoch, Loaded::default(), Config::default(), now);
         for (op, visibility, seal) in &ops {
-            owner.release(now, visibility.clone(), body(op));
+            match op {
+                Op::Comment | Op::Gift => drop(owner.release(now, visibility.clone(), body(op))),
+                // Only what stands can be pinned.
+                Op::Pin { of } => drop(owner.pin(now, *of)),
+                _ => drop(owner.release(now, Visibility::Tier(Tier::Lite), body(op))),
+            }
             if *seal {
                 owner.seal(now);
             }
@@ -130,14 +140,14 @@ proptest! {
         let bounds = RingBounds { bytes_max: usize::MAX / 8, age_max_us: u64::MAX };
         let mut replica = Replica::new(backlog, tail, bounds);
         (0..evicted).for_each(|_| replica.evict());
-        let held: Vec<Arc<Entry>> = replica.batches().flat_map(|b| b.entries.iter().cloned()).collect();
+        let all: Vec<Arc<Entry>> = owner.log().batches().flat_map(|b| b.entries.iter().cloned()).collect();
         let users = [None, Some(user("u1"))];
         for tier in [Tier::Lite, Tier::Standard, Tier::Full] {
             for user in &users {
                 let viewer = Viewer { tier, user: user.as_ref() };
                 let newest = snapshot::newest(&replica, viewer, count_max);
                 let seqs: Vec<u64> = newest.iter().map(|e| e.seq).collect();
-                prop_assert_eq!(seqs, play(&held, viewer, count_max), "{:?}", viewer);
+                prop_assert_eq!(seqs, play(&all, replica.first(), viewer, count_max), "{:?}", viewer);
             }
         }
     }

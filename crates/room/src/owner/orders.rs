@@ -112,11 +112,11 @@ impl<R> Owner<R> {
     /// Pins a comment that everybody sees; 0 takes the pin away.
     ///
     /// # Errors
-    /// Where there is no such comment in memory, or nothing may be released at the moment.
+    /// Where there is no such comment in memory that still stands, or nothing may be released at the moment.
     pub fn pin(&mut self, now: Now, of: u64) -> Result<Done, Refusal> {
         let stands = self.entry(of).is_some_and(|entry| {
             let public = matches!(entry.visibility, Visibility::Tier(_));
-            public && matches!(entry.body, Body::Comment(_) | Body::Event(_))
+            public && matches!(entry.body, Body::Comment(_) | Body::Event(_)) && !self.is_taken_back(of)
         });
         if of != 0 && !stands {
             return Err(Refusal::of(ErrorCode::BadRequest));
@@ -135,6 +135,16 @@ impl<R> Owner<R> {
         let up_to = self.next_seq - 1;
         let seq = self.release(now, Visibility::Tier(Tier::Lite), Body::Clear { up_to });
         Ok(Done { seq: Some(seq), count: 0 })
+    }
+
+    /// Whether a comment that is in memory was taken back or cleared since.
+    fn is_taken_back(&self, of: u64) -> bool {
+        let later = self.log.batches().rev().take_while(|batch| batch.to >= of).filter(|batch| batch.orders);
+        later.flat_map(|batch| batch.entries.iter()).chain(&self.open).any(|entry| match &entry.body {
+            Body::Retract { seqs, .. } => seqs.contains(&of),
+            Body::Clear { up_to } => *up_to >= of,
+            _ => false,
+        })
     }
 
     /// The entry of a number, where it is in memory.
