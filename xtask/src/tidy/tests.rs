@@ -33,6 +33,8 @@ fn a_pure_crate_may_not_name_the_system() {
     ] {
         check(rule, path, bad, &[1]);
         check(rule, "src/worker/mod.rs", bad, &[]);
+        check(rule, "crates/webhook/src/breaker.rs", bad, &[1]);
+        check(rule, "crates/webhook/src/line.rs", bad, &[]);
         check(rule, "crates/room/tests/log.rs", bad, &[]);
         check(rule, "crates/room/src/log/tests.rs", bad, &[]);
         check(rule, path, &format!("// {bad}"), &[]);
