@@ -8,6 +8,7 @@ pub mod cli;
 pub mod config;
 pub mod egress;
 pub mod handover;
+pub mod hook;
 pub mod identity;
 pub mod ingress;
 pub mod observe;

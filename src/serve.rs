@@ -24,6 +24,7 @@ use crate::handover::forward::{Answer, Forwarded};
 use crate::handover::giver::Giver;
 use crate::handover::lock::Lock;
 use crate::handover::taker::{Estate, Late, LateComer};
+use crate::hook::Hook;
 use crate::identity::identities::{self, Identities, IdentityError};
 use crate::ingress::listener::Listener;
 use crate::ingress::sockets::Sockets;
@@ -119,6 +120,8 @@ impl Unopened {
         let words = Arc::new(WordFiles::default());
         let wrong_list = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         words.take(words.read(&mut config).map_err(wrong_list)?);
+        let wrong_hook = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let hook = Hook::of(&config).map_err(wrong_hook)?;
         let tls = Tls::of(&config).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let cells: Vec<Arc<Cells>> = (0..workers).map(|_| Arc::default()).collect();
         let wrong_key = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -141,6 +144,7 @@ impl Unopened {
             audit: crate::observe::audit::Audit::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),
+            hook,
             words,
             identities,
             addresses: Arc::default(),

@@ -16,6 +16,7 @@ use dashmap::DashMap;
 
 use crate::config::Config;
 use crate::handover::Replaced;
+use crate::hook::Hook;
 use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub changing: Mutex<()>,
     /// Word lists in files.
     pub words: Arc<WordFiles>,
+    /// The platform's receiver, where there is one.
+    pub hook: Option<Hook>,
     /// Keys, tokens, tickets, and what was decided about users.
     pub identities: Arc<Identities>,
     /// Connections by address.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::raw::Raw;
 use super::section::{OutOfBounds, Section};
 use super::value::{Duration, Mode, Size};
+use super::webhook::Fail;
 use super::words::WordFile;
 use crate::identity::claims::TokenRole;
 
@@ -91,6 +92,11 @@ class! {
     words {
         word_mode: Mode,
         room_words: Vec<WordFile>,
+    }
+    webhook {
+        webhook_mode: Mode,
+        webhook_fail: Fail,
+        waiting_max: usize,
     }
     held {
         delay: Duration,

@@ -11,6 +11,7 @@ pub mod reference;
 mod section;
 pub mod tls;
 pub mod value;
+pub mod webhook;
 pub mod words;
 
 use std::net::SocketAddr;
@@ -42,6 +43,7 @@ use raw::Raw;
 pub use section::{Key, OutOfBounds};
 use tls::TlsSettings;
 use value::{Address, Setting};
+use webhook::HookSettings;
 use words::WordFile;
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
@@ -194,6 +196,8 @@ pub struct Config {
     pub outbox_bytes_max: usize,
     /// Errors that a connection is told one by one in a second.
     pub errors_per_s: u16,
+    /// The platform's receiver.
+    pub webhook: Option<HookSettings>,
     /// Rules of one word list.
     pub words_max: usize,
     /// Rules of all word lists, and the memory they take, bytes.
@@ -265,6 +269,7 @@ impl Config {
                 expected: "nobody could connect; list the proxies in `server.trusted_proxies`".to_owned(),
             });
         }
+        let webhook = webhook::settings(&raw.webhook)?;
         let tls = tls::settings(&raw.tls)?;
         let beyond = |address: &&Address| !address.0.ip().is_loopback();
         let addresses =
@@ -376,6 +381,7 @@ impl Config {
             bytes_per_s: websocket.bytes_per_s.0,
             outbox_bytes_max: websocket.outbox_bytes_max.bytes(),
             errors_per_s: websocket.errors_per_s,
+            webhook,
             words_max: words.words_max,
             words_size: (0, 0),
             spread_members: rooms.spread_members,
@@ -448,6 +454,7 @@ impl Config {
         self.data_dir.clone_from(&running.data_dir);
         self.workers = running.workers;
         self.proxy_protocol = running.proxy_protocol;
+        self.webhook.clone_from(&running.webhook);
         self.deflate_level = running.deflate_level;
         self.set_secret(running.room.owner.secret);
         reloaded
@@ -506,7 +513,7 @@ fn check_keys(keys: &[AuthKey]) -> Result<(), OutOfBounds> {
 
 /// How each rule acts.
 fn modes(raw: &Raw) -> Modes {
-    let Raw { limits, policy, moderation, words, .. } = raw;
+    let Raw { limits, policy, moderation, words, webhook: hook, .. } = raw;
     let mut modes = Modes::default();
     for rule in Rule::ALL {
         let mode = match rule {
@@ -529,6 +536,7 @@ fn modes(raw: &Raw) -> Modes {
             Rule::Breaker => limits.breaker_mode,
             Rule::Duplicate => limits.duplicate_mode,
             Rule::Words => words.word_mode,
+            Rule::Webhook => hook.webhook_mode,
         };
         modes.set(rule, mode.into());
     }
@@ -549,7 +557,7 @@ fn classes(limits: &raw::Limits) -> Classes {
 }
 
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
-    let Raw { limits, policy, words, held, room, flush, idempotency, .. } = raw;
+    let Raw { limits, policy, words, webhook: hook, held, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
     let rate = |burst, per_s| token_bucket::Rate { burst, per_s };
     let limits = admission::Limits {
@@ -585,6 +593,10 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     };
     let owner = owner::Config {
         limits,
+        asked: hook.url.is_some().then_some(owner::asked::Bounds {
+            closed: hook.webhook_fail == webhook::Fail::Closed,
+            waiting_max: hook.waiting_max,
+        }),
         held: owner::held::Bounds {
             delay_us: held.delay.us(),
             delayed_max: held.delayed_max,

@@ -12,6 +12,7 @@ use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
 use super::tls::MinVersion;
 use super::value::{Address, Duration, Mode, Size};
+use super::webhook::{Fail, HookSecret, HookUrl};
 use super::words::WordFile;
 use crate::identity::claims::TokenRole;
 use crate::ingress::caller::ProxyProtocol;
@@ -42,6 +43,8 @@ pub struct Raw {
     pub policy: Policy,
     /// Which words are not to be seen.
     pub words: Words,
+    /// Whom the platform has asked.
+    pub webhook: Webhook,
     /// What waits before it is shown.
     pub held: Held,
     /// What staff decides.
@@ -62,7 +65,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 16] {
+    fn sections(&self) -> [&dyn Section; 17] {
         [
             &self.server,
             &self.auth,
@@ -73,6 +76,7 @@ impl Raw {
             &self.limits,
             &self.policy,
             &self.words,
+            &self.webhook,
             &self.held,
             &self.moderation,
             &self.room,
@@ -372,6 +376,50 @@ section! {
         room_words: Vec<WordFile> = Vec::new(),
         /// Rules of one list.
         words_max: usize = 1_000_000 => 1 to 1_000_000,
+    }
+}
+
+section! {
+    /// `[webhook]`
+    Webhook = "webhook" {
+        /// A receiver of the platform that is asked about comments, as docs/webhook.md says; absent: nobody is asked.
+        url: Option<HookUrl> = None; restart,
+        /// The secret that signs what it is asked, 32 bytes at least.
+        secret: Option<HookSecret> = None; restart,
+        /// Whether comments wait for its answer: with `"observe"` it is asked, and what it would refuse is counted.
+        webhook_mode: Mode = Mode::Enforce,
+        /// What happens to a comment about which it did not answer in time: `"open"`, it is shown, or `"closed"`, it is
+        /// refused with `unavailable`.
+        webhook_fail: Fail = Fail::Open,
+        /// Comments of a room that wait for its answer at the same time; above it they are refused.
+        waiting_max: usize = 1_024 => 1 to 65_536,
+        /// Within which an answer must be there; waiting for a place, lookup and connecting are part of it.
+        within: Duration = Duration::of_ms(200) => "10ms" to "60s"; restart,
+        /// Posts at a time, and so connections to it.
+        concurrency_max: usize = 32 => 1 to 1_024; restart,
+        /// Questions of all rooms that wait for their turn; further ones are not asked.
+        queue_max: usize = 1_024 => 1 to 65_536; restart,
+        /// How long a connection to it is kept for the next question; less than it keeps one.
+        idle: Duration = Duration::of_ms(4_000) => "0ms" to "1h"; restart,
+        /// Questions in one post; 1: each is asked alone, in a form of its own.
+        batch_max: usize = 1 => 1 to 256; restart,
+        /// How long the first question of a post waits for others.
+        batch_wait: Duration = Duration::of_ms(0) => "0ms" to "10s"; restart,
+        /// Whether it is asked about connections too, before they become sessions.
+        connect: bool = false; restart,
+        /// What happens to a connection about which it did not answer: `"open"` or `"closed"`.
+        connect_fail: Fail = Fail::Open; restart,
+        /// Headers of a connection's request that it gets.
+        headers: Vec<String> = Vec::new(); restart,
+        /// Headers that it never gets, in any spelling, as only proxies of the platform may set them.
+        internal_headers: Vec<String> = Vec::new(); restart,
+        /// Networks that it may be in though they are private: loopback, private, link-local and the like are not called
+        /// otherwise, whatever a name resolves to.
+        allow_private: Vec<Network> = Vec::new(); restart,
+        /// Ports that may be called.
+        ports: Vec<u16> = vec![80, 443]; restart,
+        /// Authorities in PEM that sign its certificate; absent: the public ones.
+        ca: Option<PathBuf> = None; restart,
     }
 }
 

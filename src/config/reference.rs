@@ -114,6 +114,9 @@ fn example(key: &Key) -> Option<&'static str> {
         ("auth", "audience") => Some("\"chat\""),
         ("auth", "staff_audience") => Some("\"chat-staff\""),
         ("auth", "issuer") => Some("\"https://id.example\""),
+        ("webhook", "url") => Some("\"https://moderation.example/danmaku\""),
+        ("webhook", "secret") => Some("\"the output of: openssl rand -base64 32\""),
+        ("webhook", "ca") => Some("\"ca.pem\""),
         ("auth", "keys") => Some("[{ id = \"k1\", secret = \"the output of: openssl rand -base64 32\" }]"),
         _ => None,
     }

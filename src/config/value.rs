@@ -230,6 +230,13 @@ impl Setting for Vec<String> {
     }
 }
 
+impl Setting for Vec<u16> {
+    fn written(&self) -> Option<String> {
+        let numbers: Vec<_> = self.iter().map(u16::to_string).collect();
+        Some(format!("[{}]", numbers.join(", ")))
+    }
+}
+
 impl<T: Setting> Setting for Option<T> {
     fn written(&self) -> Option<String> {
         self.as_ref().and_then(T::written)

@@ -77,6 +77,16 @@ impl Network {
         })
     }
 
+    /// Its first address.
+    pub const fn base(&self) -> IpAddr {
+        self.base
+    }
+
+    /// How many leading bits are the network's own.
+    pub const fn bits(&self) -> u8 {
+        self.bits
+    }
+
     /// Whether an address lies in it; IPv4 inside IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -220,6 +220,26 @@ cells! {
     held_now: Gauge,
     /// Comments that wait for their room's delay.
     delayed_now: Gauge,
+    /// Comments that wait for the platform's ruling.
+    asked_now: Gauge,
+    /// Questions that were put to the platform's receiver.
+    webhook_asked: Counter,
+    /// Questions that it answered.
+    webhook_answered: Counter,
+    /// Questions without an answer: late, refused a connection, not asked at all.
+    webhook_failed: Counter,
+    /// Posts to the receiver: a question or a batch of them.
+    webhook_calls: Counter,
+    /// Connections that were made for them.
+    webhook_connections: Counter,
+    /// Posts under way.
+    webhook_running: Gauge,
+    /// The receiver's breaker: 0 closed, 1 open, 2 half-open.
+    webhook_breaker_max: Gauge,
+    /// Times that it opened.
+    webhook_breaker_opened: Counter,
+    /// Connections that the receiver refused.
+    webhook_denied: Counter,
     /// Held comments that a member of staff was not told of, reading too slowly.
     pending_lost: Counter,
     /// Rules of all word lists in use.
@@ -322,6 +342,7 @@ impl Cells {
         self.held_expired.add(tally.expired);
         self.met_often(Limit::Review, tally.review_full);
         self.met_often(Limit::Delayed, tally.delayed_full);
+        self.met_often(Limit::Asked, tally.asked_full);
     }
 
     /// Counts an ended session.

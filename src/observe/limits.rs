@@ -259,6 +259,9 @@ limits! {
     Delayed("delayed", "held.delayed_max", "held"::a_full_queue_refuses_until_there_is_room):
         "Comments of a room that wait for its `held.delay`."
         => "`overloaded` with `retryAfterMs`",
+    Asked("asked", "webhook.waiting_max", "webhook"::a_room_asks_about_so_many_comments_at_a_time):
+        "Comments of a room that wait for the answer of `webhook.url`."
+        => "`overloaded` with `retryAfterMs`",
 }
 
 /// An address with its counts, its place in the index at its fullest, and in the queue of those at rest, bytes.

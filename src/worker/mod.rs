@@ -23,6 +23,7 @@ pub mod poller;
 pub mod review;
 mod room_sweep;
 pub mod rooms;
+mod rulings;
 pub mod session;
 pub mod slab;
 mod snapshots;
@@ -169,6 +170,8 @@ pub struct Worker {
     replies: Vec<Vec<Reply>>,
     /// Must-arrive messages that found a ring full, by worker.
     waiting: Vec<std::collections::VecDeque<Control>>,
+    /// What the platform says of comments of rooms that are owned here.
+    rulings: rulings::Rulings,
     /// Requests that wait for the fate of their comments.
     calls: calls::Calls,
     /// Sessions with errors that they were not told one by one.
@@ -263,6 +266,7 @@ impl Worker {
             dirty: Vec::new(),
             replies: (0..workers).map(|_| Vec::new()).collect(),
             waiting: (0..workers).map(|_| std::collections::VecDeque::new()).collect(),
+            rulings: rulings::Rulings::default(),
             calls: calls::Calls::default(),
             muffled: Vec::new(),
             tail_bytes: 0,
@@ -316,6 +320,7 @@ impl Worker {
     fn turn(&mut self) -> io::Result<bool> {
         self.stir();
         let mut busy = self.take_mail();
+        self.take_rulings();
         busy |= self.take_events()?;
         self.take_arrivals();
         self.turn_owners();

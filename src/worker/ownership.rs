@@ -160,7 +160,7 @@ impl Worker {
     }
 
     /// What is to be told at once of a publish's fate; sees that the owner is looked at this turn.
-    fn outcome_of(&mut self, room: u32, fate: Fate) -> Option<Outcome> {
+    pub(super) fn outcome_of(&mut self, room: u32, fate: Fate) -> Option<Outcome> {
         match fate {
             Fate::Refused(refusal) => Some(Outcome::Refused(refusal)),
             Fate::Accepted { seq } => {
@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    fn reply(&mut self, to: ReplyTo, id: Box<str>, outcome: Outcome) {
+    pub(super) fn reply(&mut self, to: ReplyTo, id: Box<str>, outcome: Outcome) {
         let reply = Reply { publisher: to.publisher, id, outcome };
         if to.worker == self.index {
             self.tell_fate(&reply);
@@ -369,6 +369,7 @@ impl Worker {
         }
         let now = self.now;
         self.release_due(room, now);
+        self.put_questions(room);
         let store = Arc::clone(&self.shared.store);
         let local = self.rooms.get(room);
         let Some(OwnerState::Active(active)) = &mut local.owner else { return false };
@@ -399,7 +400,8 @@ impl Worker {
         let failed = active.owner.failed();
         let waits = (active.owner.has_open() && (afar || !here))
             || active.owner.unstored() > 0
-            || active.owner.release_due_us().is_some();
+            || active.owner.release_due_us().is_some()
+            || active.owner.asked_count() > 0;
         for Answer { reply, id, seq, stored } in answers {
             let outcome =
                 if stored { Outcome::Accepted { seq, epoch: None } } else { Outcome::NotStored { seq } };

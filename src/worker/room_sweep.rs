@@ -27,6 +27,7 @@ pub(super) struct RoomSweep {
     held: u64,
     delayed: u64,
     sanctions: u64,
+    asked: u64,
 }
 
 impl Worker {
@@ -58,6 +59,7 @@ impl Worker {
         self.cells.breakers_half_open.set(sweep.breakers_half_open);
         self.cells.held_now.set(sweep.held);
         self.cells.delayed_now.set(sweep.delayed);
+        self.cells.asked_now.set(sweep.asked);
         false
     }
 
@@ -89,6 +91,7 @@ impl Worker {
             let (held, delayed) = active.owner.held_count();
             sweep.held += held as u64;
             sweep.delayed += delayed as u64;
+            sweep.asked += active.owner.asked_count() as u64;
             let (state, opened) = active.owner.breaker();
             self.cells.breakers_opened.add(opened);
             sweep.breakers_open += u64::from(state == State::Open);

@@ -49,6 +49,9 @@ impl Worker {
             let (rules, bytes) = self.config.words_size;
             self.cells.word_rules.set(rules as u64);
             self.cells.word_bytes.set(bytes as u64);
+            if let Some(hook) = &self.shared.hook {
+                hook.tell_figures(&self.cells);
+            }
         }
         let (encoder, post) = (&self.encoder, self.post(self.index));
         self.cells.forms_made.set(encoder.forms_made);

@@ -51,7 +51,8 @@ impl Person {
         Self::with(server, room, &format!("Authorization: Bearer {}\r\n", token(user, more)))
     }
 
-    fn with(server: &Server, room: &str, headers: &str) -> Self {
+    /// Somebody whose request has further header lines.
+    pub(crate) fn with(server: &Server, room: &str, headers: &str) -> Self {
         let socket = RawSocket::join(server.address, room, headers);
         let mut person = Self { socket, heard: Vec::new() };
         person.hears("\"joined\"");

@@ -4,6 +4,7 @@
 //! the chain that replicas follow. Exactly one worker holds the owner of a room, so everything in here
 //! is plain single-threaded data. `seq` is given at release, never before.
 
+pub mod asked;
 pub mod held;
 mod orders;
 mod succession;
@@ -22,7 +23,7 @@ use crate::admission::breaker::{self, Load};
 use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
 use crate::admission::policy::keeps_order;
-use crate::admission::rule::Tally;
+use crate::admission::rule::{Mode, Rule, Tally};
 use crate::admission::words::{Screened, WordTally};
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
@@ -30,6 +31,7 @@ use crate::house::board::Board;
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
+use asked::{Asking, ToAsk};
 use held::{Holding, Reason, ToHold};
 
 pub use orders::Done;
@@ -44,6 +46,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is held, and for how long.
     pub held: held::Bounds,
+    /// How the platform is asked about comments; `None`: it is not.
+    pub asked: Option<asked::Bounds>,
     /// What an ack promises.
     pub durability: Durability,
     /// The least time between two seals of a busy room, microseconds.
@@ -69,6 +73,7 @@ impl Default for Config {
         Self {
             limits: Limits::default(),
             held: held::Bounds::default(),
+            asked: None,
             durability: Durability::Stored,
             seal_interval_us: 5_000,
             seal_bytes_max: 16 << 10,
@@ -90,7 +95,7 @@ pub enum Fate {
         /// Its number in the current epoch.
         seq: u64,
     },
-    /// Sequenced; the answer comes with the store's.
+    /// Sequenced, or asked about; the answer comes later.
     Pending,
     /// Taken, and waits for its delay or a moderator.
     Held,
@@ -139,6 +144,7 @@ pub struct Owner<R> {
     ids: Idempotency,
     gate: Gate,
     holding: Holding,
+    asking: Asking<R>,
     // Store.
     appended: u64,
     to_append: Vec<Arc<Entry>>,
@@ -190,6 +196,7 @@ impl<R> Owner<R> {
             ids,
             gate,
             holding,
+            asking: Asking::default(),
             appended: base - 1,
             to_append: Vec::new(),
             ids_to_append: Vec::new(),
@@ -240,6 +247,10 @@ impl<R> Owner<R> {
                 Fate::Pending
             }
             Ok(Admitted::Held) => Fate::Held,
+            Ok(Admitted::AttachAsked(key)) => {
+                self.asking.attach(key, reply(), send.id);
+                Fate::Pending
+            }
             Ok(Admitted::New { text, ids, permit, screened, held }) => {
                 self.gate.charge(now, &permit);
                 let visibility = match screened {
@@ -259,6 +270,20 @@ impl<R> Owner<R> {
                     size: send.size.clamp(SIZE_MIN, SIZE_MAX),
                     stream_ms: send.stream_ms,
                 };
+                if held != Some(Reason::Words) && self.asks() {
+                    let number = self.holding.take_number();
+                    self.asking.mention(number, &comment);
+                    if self.gate.mode(Rule::Webhook) == Mode::Enforce {
+                        if let Some((key, payload)) = ids {
+                            self.ids.ask(key, payload, now.us);
+                        }
+                        let (by, delayed) = (self.gate.hash_of(user), held.is_some());
+                        let (reply, id) = (reply(), send.id.into());
+                        let ask = ToAsk { by, comment, visibility, ids, delayed, reply, id };
+                        self.asking.wait(number, ask);
+                        return Fate::Pending;
+                    }
+                }
                 if let Some(reason) = held {
                     if let Some((key, payload)) = ids {
                         self.ids.hold(key, payload, now.us);
@@ -304,6 +329,8 @@ impl<R> Owner<R> {
                 Known::Acked(seq) => return Ok(Admitted::Again(seq)),
                 Known::Pending(seq) => return Ok(Admitted::Attach(seq, key)),
                 Known::Held => return Ok(Admitted::Held),
+                Known::Asked if self.asking.may_attach(key) => return Ok(Admitted::AttachAsked(key)),
+                Known::Asked => return Err(Refusal::until(ErrorCode::Overloaded, 500_000)),
                 Known::Reused => return Err(Refusal::of(ErrorCode::IdReused)),
                 Known::Full(us) => return Err(Refusal::until(ErrorCode::IdsFull, us)),
             }
@@ -320,7 +347,19 @@ impl<R> Owner<R> {
         if let Some(reason) = held {
             self.holding.check(&self.config.held, reason, now.us)?;
         }
+        if let Some(bounds) = &self.config.asked
+            && self.asks()
+            && self.asking.is_full(bounds)
+        {
+            self.holding.count_asked_full();
+            return Err(Refusal::until(ErrorCode::Overloaded, 200_000));
+        }
         Ok(Admitted::New { text, ids, permit, screened, held })
+    }
+
+    /// Whether the platform is asked about comments.
+    fn asks(&self) -> bool {
+        self.config.asked.is_some() && self.gate.mode(Rule::Webhook) != Mode::Off
     }
 
     /// The author as others are to see it: without what the room's lists find in its name.
@@ -468,7 +507,8 @@ impl<R> Owner<R> {
     /// Ends ownership before its time: who still waits for an answer, to be told to try again. Their ids
     /// find what was stored under them at the next owner.
     pub fn abandon(&mut self) -> impl Iterator<Item = (R, Box<str>)> + use<'_, R> {
-        self.pending.drain(..).map(|p| (p.reply, p.id))
+        let asked = self.asking.abandon();
+        self.pending.drain(..).map(|p| (p.reply, p.id)).chain(asked)
     }
 
     /// Drops what has aged out of log and tables; called about once a second.
@@ -542,6 +582,7 @@ impl<R> Owner<R> {
             && self.open.is_empty()
             && self.ids.is_empty()
             && self.holding.is_empty()
+            && self.asking.is_empty()
             && self.gate.is_idle()
             // What was decided is kept nowhere else.
             && self.gate.sanctions().is_empty()
@@ -604,6 +645,8 @@ enum Admitted<'a> {
     Again(u64),
     /// The same publish was held.
     Held,
+    /// The platform is asked about the same publish.
+    AttachAsked(Key),
     /// The same publish waits for the store.
     Attach(u64, Key),
 }

@@ -4,6 +4,7 @@
 //! server-sent events) is never answered by it: the socket is taken out, with what was read behind the
 //! request, and the response head becomes the first bytes of the session's outbox.
 
+mod allowed;
 mod back_end;
 mod calling;
 mod gate;
@@ -446,22 +447,32 @@ impl Front {
         };
         match opened {
             Ok(opened) if request.method() == Method::HEAD => Answering::now(opened.head()),
-            Ok(mut opened) => match self.claim(visit, &asker, &opened.who) {
-                Ok(hold) => {
-                    opened.hold = hold;
-                    *visit.stream.borrow_mut() = Some(opened);
-                    Answering::Taken
-                }
-                Err(refusal) => {
-                    self.cells.handshakes_refused.add(1);
-                    Answering::now(*refusal)
-                }
+            Ok(opened) => match self.question(&request, &asker, &opened) {
+                Some(question) => Answering::Later(Box::pin(async move {
+                    match self.open_if_allowed(question, opened, visit, &asker).await {
+                        // The socket is taken away: there is no answer to this request.
+                        Ok(()) => std::future::pending().await,
+                        Err(refusal) => *refusal,
+                    }
+                })),
+                None => match self.open(opened, visit, &asker) {
+                    Ok(()) => Answering::Taken,
+                    Err(refusal) => Answering::now(*refusal),
+                },
             },
             Err(refusal) => {
                 self.cells.handshakes_refused.add(1);
                 Answering::Now(Some(*refusal))
             }
         }
+    }
+
+    /// Puts a stream into the visit, once nothing else can refuse it.
+    fn open(&self, mut opened: Stream, visit: &Visit, asker: &Asker) -> Result<(), Refused> {
+        let claimed = self.claim(visit, asker, &opened.who);
+        opened.hold = claimed.inspect_err(|_| self.cells.handshakes_refused.add(1))?;
+        *visit.stream.borrow_mut() = Some(opened);
+        Ok(())
     }
 
     fn plain(request: &Request<Incoming>, path: &str) -> Response<Full<Bytes>> {

@@ -304,6 +304,22 @@ impl Gate {
         self.names.age(now.us);
     }
 
+    /// How a rule acts.
+    pub fn mode(&self, rule: Rule) -> Mode {
+        self.limits.modes.at(rule)
+    }
+
+    /// What a rule refuses that is asked elsewhere, counted; where it only observes, it is counted alone.
+    pub fn refuse(&mut self, rule: Rule, wait_us: Option<u64>) -> Refusal {
+        let _ = self.meet(rule, wait_us);
+        Refusal::by(rule, wait_us)
+    }
+
+    /// A keyed hash of a user.
+    pub fn hash_of(&self, user: &Author) -> u64 {
+        self.hash(&[user.id.as_str()])
+    }
+
     fn acts(&self, rule: Rule) -> bool {
         self.limits.modes.at(rule) != Mode::Off
     }

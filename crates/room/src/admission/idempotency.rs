@@ -62,6 +62,8 @@ pub enum Known {
     Pending(u64),
     /// Sequenced and acked.
     Acked(u64),
+    /// The platform is asked about it: the caller attaches to the one that waits.
+    Asked,
     /// Taken without a number: it waits for its delay or a moderator, or did.
     Held,
     /// Used for another payload.
@@ -73,6 +75,7 @@ pub enum Known {
 /// How far a publish has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
+    Asked,
     Pending,
     Acked,
     Held,
@@ -115,6 +118,7 @@ impl Idempotency {
             Some(r) => match r.stands {
                 Stands::Acked => Known::Acked(r.seq),
                 Stands::Held => Known::Held,
+                Stands::Asked => Known::Asked,
                 Stands::Pending => Known::Pending(r.seq),
             },
             None if self.order.len() < self.bounds.ids_max => Known::New,
@@ -138,6 +142,27 @@ impl Idempotency {
         self.order.push_back((now_us, key));
     }
 
+    /// Remembers an id about whose publish the platform is asked.
+    pub fn ask(&mut self, key: Key, payload: u64, now_us: u64) {
+        self.records.insert(key, Record { payload, seq: 0, stands: Stands::Asked, at_us: now_us });
+        self.order.push_back((now_us, key));
+    }
+
+    /// The publish behind `key` has got a number.
+    pub fn number(&mut self, key: Key, seq: u64, acked: bool) {
+        if let Some(record) = self.records.get_mut(&key) {
+            record.seq = seq;
+            record.stands = if acked { Stands::Acked } else { Stands::Pending };
+        }
+    }
+
+    /// The publish behind `key` is held.
+    pub fn be_held(&mut self, key: Key) {
+        if let Some(record) = self.records.get_mut(&key) {
+            record.stands = Stands::Held;
+        }
+    }
+
     /// The publish behind `key` is stored.
     pub fn acked(&mut self, key: Key) {
         if let Some(record) = self.records.get_mut(&key) {
@@ -156,7 +181,9 @@ impl Idempotency {
             let record = self.records.get(&key).filter(|r| r.at_us == at);
             if let Some(record) = record {
                 // An ack still pending keeps its id: the store decides, not the clock.
-                if record.stands == Stands::Pending || now_us.saturating_sub(at) < self.bounds.window_us {
+                if matches!(record.stands, Stands::Asked | Stands::Pending)
+                    || now_us.saturating_sub(at) < self.bounds.window_us
+                {
                     return;
                 }
                 self.records.remove(&key);

@@ -101,6 +101,8 @@ rules! {
         "A long text that the same user has sent within `limits.duplicate_window`.",
     Words("words", "words.word_mode", FilteredWord, false, Enforce):
         "A text with a word for which the lists of `words.lists` or `words.room_words` say `drop`.",
+    Webhook("webhook", "webhook.webhook_mode", Rejected, false, Enforce):
+        "What the receiver at `webhook.url` refuses; where `webhook.webhook_fail` is `closed`, also what it did not answer about, with `unavailable`.",
 }
 
 impl Rule {

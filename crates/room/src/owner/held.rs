@@ -41,6 +41,8 @@ pub enum Reason {
     Delay,
     /// A word list asks for a moderator.
     Words,
+    /// The platform's receiver asks for one.
+    Webhook,
 }
 
 impl Reason {
@@ -49,6 +51,7 @@ impl Reason {
         match self {
             Self::Delay => "delay",
             Self::Words => "words",
+            Self::Webhook => "webhook",
         }
     }
 }
@@ -102,6 +105,8 @@ pub struct HeldTally {
     pub review_full: u64,
     /// Refused because as many wait for their delay as may.
     pub delayed_full: u64,
+    /// Refused because as many wait for the platform's ruling as may.
+    pub asked_full: u64,
 }
 
 /// The held comments of one room.
@@ -142,7 +147,7 @@ impl Holding {
         self.age(now_us);
         let (queue, max, full) = match reason {
             Reason::Delay => (&self.delayed, bounds.delayed_max, &mut self.tally.delayed_full),
-            Reason::Words => (&self.review, bounds.review_max, &mut self.tally.review_full),
+            Reason::Words | Reason::Webhook => (&self.review, bounds.review_max, &mut self.tally.review_full),
         };
         match queue.front() {
             Some(first) if queue.len() >= max => {
@@ -153,10 +158,20 @@ impl Holding {
         }
     }
 
+    /// A number that no other comment has.
+    pub(super) fn take_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Counts a comment that was refused because as many are asked about as may.
+    pub(super) fn count_asked_full(&mut self) {
+        self.tally.asked_full += 1;
+    }
+
     pub(super) fn hold(&mut self, bounds: &Bounds, held: ToHold, now: Now) {
         let ToHold { comment, visibility, ids, reason } = held;
-        let number = self.next;
-        self.next += 1;
+        let number = self.take_number();
         let release_in_ms = (reason == Reason::Delay).then_some(bounds.delay_us / 1_000);
         let shown = Arc::new(HeldComment { number, comment, at_ms: now.wall_ms, reason, release_in_ms });
         self.news.push(Arc::clone(&shown));
@@ -165,7 +180,7 @@ impl Holding {
                 self.tally.delayed += 1;
                 (&mut self.delayed, bounds.delay_us)
             }
-            Reason::Words => {
+            Reason::Words | Reason::Webhook => {
                 self.tally.held += 1;
                 (&mut self.review, bounds.review_us)
             }

@@ -115,6 +115,7 @@ impl World {
                 ..Limits::default()
             },
             held: danmaku_room::owner::held::Bounds::default(),
+            asked: None,
             durability,
             seal_interval_us: SEAL_INTERVAL_US,
             sanctions_max: 64,
