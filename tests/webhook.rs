@@ -146,8 +146,7 @@ fn a_comment_waits_without_others_waiting_for_it() {
 fn an_unanswered_question_means_what_the_room_says() {
     let receiver = Receiver::new();
     let rooms = r#"[{match = "closed-*", webhook_fail = "closed"}, {match = "off-*", webhook_mode = "off"}]"#;
-    let settings =
-        [("WEBHOOK__WITHIN", "200ms"), ("ROOMS", rooms), ("WEBSOCKET__ERRORS_PER_S", "100")];
+    let settings = [("WEBHOOK__WITHIN", "200ms"), ("ROOMS", rooms), ("WEBSOCKET__ERRORS_PER_S", "100")];
     let server = receiver.server(&settings);
     let (mut open, mut closed) = (Person::guest(&server, "open"), Person::guest(&server, "closed-1"));
     let mut off = Person::guest(&server, "off-1");
