@@ -2,7 +2,7 @@
 //! that owns the room.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use danmaku_mailbox::Wake;
 use danmaku_room::owner::asked::{Decided, Ruling};
@@ -20,16 +20,19 @@ struct Ruled {
     ruling: Ruling,
 }
 
+/// Rulings that wait for a worker; beyond that the client waits until it has taken some.
+const RULINGS_MAX: usize = 4_096;
+
 /// Where rulings come in. As many are on their way as the client lets wait or run.
 #[derive(Debug)]
 pub(super) struct Rulings {
-    to: Sender<Ruled>,
+    to: SyncSender<Ruled>,
     from: Receiver<Ruled>,
 }
 
 impl Default for Rulings {
     fn default() -> Self {
-        let (to, from) = mpsc::channel();
+        let (to, from) = mpsc::sync_channel(RULINGS_MAX);
         Self { to, from }
     }
 }
