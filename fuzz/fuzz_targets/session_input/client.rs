@@ -172,7 +172,8 @@ impl Told {
     /// What is refused at once stands in its order; what is refused by the room comes some time.
     fn error(&mut self, body: &Value, must: &Outcome) {
         let (id, code) = (body["id"].as_str(), body["code"].as_str().expect("a code"));
-        const AT_ONCE: [&str; 4] = ["bad_request", "unknown_command", "not_supported", "room_invalid"];
+        const AT_ONCE: [&str; 5] =
+            ["bad_request", "unknown_command", "not_supported", "room_invalid", "token_invalid"];
         match AT_ONCE.into_iter().find(|at_once| *at_once == code) {
             Some(code) => self.direct(Direct::Error { id: id.map(str::to_owned), code }, must),
             None => self.fates.push((id.unwrap_or_default().to_owned(), Fate::Refused(code.to_owned()))),

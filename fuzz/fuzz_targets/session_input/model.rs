@@ -139,7 +139,9 @@ impl Session {
                 self.outcome.paused_in_stay |= view.paused;
             }
             Command::Ping(ping) => self.outcome.direct.push(Direct::Pong(ping.t)),
-            Command::Auth(_) | Command::React(_) | Command::Report(_) => self.error(None, "not_supported"),
+            // No key of this server's has signed anything that an input can hold.
+            Command::Auth(_) => self.error(None, "token_invalid"),
+            Command::React(_) | Command::Report(_) => self.error(None, "not_supported"),
             Command::Unknown => self.error(None, "unknown_command"),
         }
     }
