@@ -183,6 +183,10 @@ impl Store for Panicking {
         self.0.load(room, answer);
     }
 
+    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+        self.0.look(room, answer);
+    }
+
     fn append(&self, append: Append, progress: &Arc<Progress>) {
         self.0.append(append, progress);
     }

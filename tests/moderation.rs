@@ -580,3 +580,27 @@ fn what_was_decided_is_known_to_the_process_that_takes_over() {
     assert!(shown.contains("pinned words") && shown.contains("\"pin\""), "{shown}");
     assert!(seq_of(&says(&mut staying, "s1", "still here")) > pinned);
 }
+
+/// The same where nobody stays: whoever reads meanwhile takes nothing of it away.
+#[test]
+fn reading_a_room_that_nobody_is_in_lifts_nothing() {
+    let mut old = start(&[]);
+    let pinned = seq_of(&says(&mut user(&old, "u2"), "p1", "pinned words"));
+    ban(&old, &json!({ "user": "u1", "reason": "spam" }));
+    order(&old, "POST", "pin", &json!({ "seq": pinned }));
+    let env = environment(&[]);
+    let env: Vec<_> = env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let new = old.replace(&["--workers", "2"], &env);
+    assert_eq!(old.ends(), Some(0), "{}", old.log());
+    for _ in 0..2 {
+        let path = "/api/v1/rooms/r1/snapshot";
+        let read = Exchange::new(new.address)
+            .send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+            .answer();
+        assert!(read.status == 200 && read.body.contains("\"pin\""), "{read:?}");
+    }
+    assert_eq!(http_comment(&new, &token("u1", "viewer")).code(), "banned");
+    assert_eq!(RawSocket::join(new.address, "r1", &bearer(&token("u1", "viewer"))).end(), End::Code(4003));
+    let shown = RawSocket::join(new.address, "r1", "").hears("\"snapshot\"");
+    assert!(shown.contains("pinned words") && shown.contains("\"pin\""), "{shown}");
+}

@@ -321,6 +321,10 @@ impl Store for Scripted {
         self.0.load(room, answer);
     }
 
+    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+        self.0.look(room, answer);
+    }
+
     fn append(&self, append: Append, progress: &Arc<Progress>) {
         let says = |word: &str| {
             append.entries.iter().any(|e| matches!(&e.body, Body::Comment(c) if &*c.text == word))

@@ -189,7 +189,8 @@ async fn stored(shared: &Shared, room: &RoomId, known: Option<&Position>) -> New
     let told = Arc::new(Notify::new());
     let bell = Arc::clone(&told);
     let promise: Arc<Promise<Loaded>> = Promise::new(Arc::new(move || bell.notify_one()));
-    shared.store.load(room, Arc::clone(&promise));
+    // No owner begins here: what it is to find must stay.
+    shared.store.look(room, Arc::clone(&promise));
     let loaded = loop {
         if let Some(loaded) = promise.poll() {
             break loaded;

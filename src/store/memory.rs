@@ -83,6 +83,10 @@ impl Store for MemoryStore {
         answer.keep(loaded.unwrap_or_default());
     }
 
+    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+        answer.keep(self.rooms.get(room).map_or_else(Loaded::default, |kept| kept.loaded()));
+    }
+
     fn append(&self, append: Append, progress: &Arc<Progress>) {
         let Append { room, epoch, entries, ids, .. } = append;
         let Some(last) = entries.last().map(|e| e.seq) else { return };
@@ -131,6 +135,7 @@ impl Store for MemoryStore {
 
 #[cfg(test)]
 mod tests {
+    use danmaku_room::house::board::Board;
     use danmaku_wire::entry::{Body, Tier, Visibility};
 
     use super::*;
@@ -159,6 +164,31 @@ mod tests {
         assert!(loaded.is_coherent());
         let ends = loaded.epochs.iter().map(|(_, end)| *end).collect();
         (ends, loaded.tail.iter().map(|entry| entry.seq).collect())
+    }
+
+    /// `Store::look`: what only an owner may take is there for it, however often somebody else has read.
+    #[test]
+    fn looking_takes_nothing_from_the_owner_to_come() {
+        let bounds = Bounds { rooms_max: 1, entries_max: 5, ids_max: 0, ids_ms: 0, epochs_max: 2 };
+        let store = MemoryStore::new(bounds);
+        let room = RoomId::parse("r").expect("a name");
+        let pin = Arc::new(Entry {
+            seq: 1,
+            at_ms: 1,
+            visibility: Visibility::Tier(Tier::Lite),
+            body: Body::Pin { of: 0 },
+        });
+        let board = Board { pin: Some(pin), ..Board::default() };
+        let house = House { board, ..House::default() };
+        store.take_over(room.clone(), Loaded { house, ..Loaded::default() });
+        let left = |ask: &dyn Fn(Arc<Promise<Loaded>>)| {
+            let answer = Promise::new(Arc::new(|| ()));
+            ask(Arc::clone(&answer));
+            !answer.poll().expect("an answer at once").house.is_empty()
+        };
+        let looked = [(), ()].map(|()| left(&|answer| store.look(&room, answer)));
+        let loaded = [(), ()].map(|()| left(&|answer| store.load(&room, answer)));
+        assert_eq!((looked, loaded), ([true, true], [true, false]));
     }
 
     /// A follower that slept through an epoch goes on from before it, as far as epochs are kept.

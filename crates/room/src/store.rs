@@ -197,8 +197,11 @@ impl Progress {
 
 /// What keeps entries. Implementations answer from any thread, in the order of the calls per room.
 pub trait Store: Send + Sync {
-    /// Looks a room up for a new owner.
+    /// Looks a room up for a new owner, which knows from then on what was known of it.
     fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
+
+    /// The same for somebody who only reads, such as a snapshot's maker: whatever a new owner is to find stays.
+    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
 
     /// Appends entries; the answer moves `progress`. Where one append failed for good, those after it
     /// of the same owner fail too: `expected` does not fit.
