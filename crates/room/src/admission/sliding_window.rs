@@ -1,6 +1,6 @@
 //! A bound on everything a room accepts, over a window that slides; and near the bound, who comes first.
 //!
-//! The window is cut into [`SLICES`] slices, and the slice that is partly outside still counts whole: no stretch of
+//! The window is cut into `SLICES` slices, and the slice that is partly outside still counts whole: no stretch of
 //! time as long as the window ever holds more than the bound.
 //!
 //! While the window holds less than a quarter of the bound everybody is let in. After that, who has nothing in it still
