@@ -119,6 +119,48 @@ fn what_the_receiver_says_happens() {
     assert_eq!(server.metric("danmaku_published_total"), 4);
 }
 
+/// A trace that a client begins goes on through the question and, for VIPs, to everybody who sees the comment, each time by
+/// a span of the server's own; what is marked to be recorded is the server's decision.
+#[test]
+fn a_clients_trace_goes_on_to_the_platform_and_with_vips_to_everybody() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for (share, flags) in [("0.0", "00"), ("1.0", "01")] {
+        let mut receiver = Receiver::new();
+        let server = receiver.server(&[("TRACE__SAMPLED", share), ("WEBHOOK__CONNECT", "true")]);
+        let theirs = |span: &str| format!("00-{TRACE}-{span}-01");
+        let ours = |asked: &Value, span: &str| {
+            let told = asked["traceparent"].as_str().unwrap_or_else(|| panic!("a trace: {asked}")).to_owned();
+            let parts: Vec<_> = told.split('-').collect();
+            assert_eq!((parts[0], parts[1], parts[3]), ("00", TRACE, flags), "{asked}");
+            assert_ne!(parts[2], span, "{asked}");
+            told
+        };
+        let mut watcher = Person::guest(&server, "r1");
+        assert_eq!(receiver.asked()["traceparent"], Value::Null);
+        let header = format!("traceparent: {}\r\n", theirs("00f067aa0ba902b7"));
+        let _traced = Person::with(&server, "r1", &header);
+        ours(&receiver.asked(), "00f067aa0ba902b7");
+        for (n, role) in ["viewer", "vip"].into_iter().enumerate() {
+            let mut author = Person::user(&server, "r1", role, &["--role", role]);
+            receiver.asked();
+            let (id, span) = (format!("t{n}"), "00f067aa0ba902b8");
+            let send = json!({ "id": id, "text": format!("by a {role}"), "traceparent": theirs(span) });
+            author.socket.say(&json!({ "send": send }).to_string());
+            let told = ours(&receiver.asked(), span);
+            author.fate(&id);
+            let item = watcher.hears(&format!("by a {role}"))["batch"]["items"][0].clone();
+            let shown = if role == "vip" { json!(told) } else { Value::Null };
+            assert_eq!(item["traceparent"], shown, "{item}");
+        }
+        let mut author = Person::user(&server, "r1", "u3", &["--role", "vip"]);
+        receiver.asked();
+        let send = json!({ "id": "t9", "text": "by nobody's trace", "traceparent": "00-nonsense" });
+        author.socket.say(&json!({ "send": send }).to_string());
+        assert_eq!(receiver.asked()["traceparent"], Value::Null);
+        assert_eq!(watcher.hears("by nobody's trace")["batch"]["items"][0]["traceparent"], Value::Null);
+    }
+}
+
 /// A comment that waits holds up its author's next ones and nobody else's; a retry hears the same as the first.
 #[test]
 fn a_comment_waits_without_others_waiting_for_it() {

@@ -41,6 +41,8 @@ export interface Comment {
   at: number;
   /** Where in the stream it was written, milliseconds. */
   streamMs?: number;
+  /** Of a VIP's comment: the server's span in the W3C trace that its client began. */
+  traceparent?: string;
 }
 
 /** Everything that is no comment: `fold`, `pin`, `state`, and events; types that you do not know are to be skipped. */

@@ -424,6 +424,11 @@ impl Config {
         &self.room.owner.secret
     }
 
+    /// Of the traces that clients begin, the share that is marked to be recorded.
+    pub fn traces_sampled(&self) -> f64 {
+        self.room.owner.traces_sampled
+    }
+
     /// Sets the secret of the keyed hashes over what strangers choose.
     pub fn set_secret(&mut self, secret: [u8; 16]) {
         self.room.owner.secret = secret;
@@ -608,6 +613,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
         seal_bytes_max: flush.seal_bytes.bytes(),
         log: backlog,
         sanctions_max: raw.moderation.sanctions_max,
+        traces_sampled: raw.trace.sampled,
         ..owner::Config::default()
     };
     let word_files = words::files(words)?;

@@ -59,13 +59,15 @@ pub struct Raw {
     pub idempotency: Idempotency,
     /// How the process leaves.
     pub drain: Drain,
+    /// Traces that clients begin.
+    pub trace: Trace,
     /// Rooms that are other than the rest.
     pub rooms: Vec<RoomClass>,
 }
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 17] {
+    fn sections(&self) -> [&dyn Section; 18] {
         [
             &self.server,
             &self.auth,
@@ -84,6 +86,7 @@ impl Raw {
             &self.slow_consumer,
             &self.idempotency,
             &self.drain,
+            &self.trace,
         ]
     }
 
@@ -515,5 +518,14 @@ section! {
         window: Duration = Duration::of_ms(30_000) => "0ms" to "1h",
         /// How long publishing may pause while another process takes over; a hand-over that takes longer is called off.
         pause_max: Duration = Duration::of_ms(2_000) => "100ms" to "1m",
+    }
+}
+
+section! {
+    /// `[trace]`
+    Trace = "trace" {
+        /// Of the traces that clients begin with `traceparent`, the share that is marked to be recorded by whoever hears of
+        /// them; what clients say of it is not passed on.
+        sampled: f64 = 0.0 => 0.0 to 1.0,
     }
 }

@@ -50,13 +50,14 @@ pub(super) fn write_forwarded(out: &mut Writer, forwarded: &Forwarded) {
     [guest, member, breaks_rate].into_iter().for_each(|is| out.u8(u8::from(is)));
     out.option(followed_at_ms, Writer::u64);
     out.u64(address);
-    let Send { id, text, mode, color, size, stream_ms, .. } = send.as_send();
+    let Send { id, text, mode, color, size, stream_ms, traceparent } = send.as_send();
     out.text(id);
     out.text(text);
     out.u8(mode as u8);
     out.u32(color);
     out.u8(size);
     out.option(stream_ms, Writer::u64);
+    out.text(traceparent);
 }
 
 pub(super) fn read_forwarded(from: &mut Reader<'_>) -> Result<Forwarded, Malformed> {
@@ -68,7 +69,7 @@ pub(super) fn read_forwarded(from: &mut Reader<'_>) -> Result<Forwarded, Malform
     let (id, text) = (from.text()?, from.text()?);
     let mode: Mode = read_mode(from)?;
     let (color, size, stream_ms) = (from.u32()?, from.u8()?, from.option(Reader::u64)?);
-    let send = Send { id, text, mode, color, size, stream_ms, traceparent: "" };
+    let send = Send { id, text, mode, color, size, stream_ms, traceparent: from.text()? };
     Ok(Forwarded { worker, call, room, user, standing, send: OwnedSend::from(&send) })
 }
 

@@ -12,6 +12,7 @@ use danmaku_room::store::{Loaded, StoredId};
 use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier, Visibility};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
+use danmaku_wire::trace::TraceContext;
 use danmaku_wire::websocket::decoder::Carried;
 
 use super::codec::{Malformed, Reader, Writer};
@@ -313,7 +314,7 @@ pub(super) fn write_entry(out: &mut Writer, entry: &Entry) {
         Visibility::Staff => out.u8(4),
     }
     match &entry.body {
-        Body::Comment(Comment { user, text, mode, color, size, stream_ms }) => {
+        Body::Comment(Comment { user, text, mode, color, size, stream_ms, trace }) => {
             out.u8(0);
             write_author(out, user);
             out.text(text);
@@ -321,6 +322,7 @@ pub(super) fn write_entry(out: &mut Writer, entry: &Entry) {
             out.u32(*color);
             out.u8(*size);
             out.option(*stream_ms, Writer::u64);
+            out.option(trace.as_deref(), |out, trace| out.text(&trace.to_string()));
         }
         Body::Event(Event { kind, user, data }) => {
             out.u8(1);
@@ -356,6 +358,10 @@ pub(super) fn write_entry(out: &mut Writer, entry: &Entry) {
     }
 }
 
+fn read_trace(from: &mut Reader<'_>) -> Result<TraceContext, Malformed> {
+    TraceContext::parse(from.text()?.as_bytes()).ok_or(Malformed("a trace that there is not"))
+}
+
 pub(super) fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Malformed> {
     let (seq, at_ms) = (read_seq(from)?, from.u64()?);
     let visibility = match from.u8()? {
@@ -371,6 +377,7 @@ pub(super) fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Malformed> {
             color: from.u32()?,
             size: from.u8()?,
             stream_ms: from.option(Reader::u64)?,
+            trace: from.option(read_trace)?.map(Box::new),
         }),
         1 => Body::Event(Event {
             kind: from.text()?.into(),

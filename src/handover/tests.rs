@@ -13,6 +13,7 @@ use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier,
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::position::{Epoch, Position};
+use danmaku_wire::trace::TraceContext;
 use danmaku_wire::websocket::decoder::Carried;
 use proptest::collection::vec;
 use proptest::option;
@@ -79,9 +80,19 @@ fn mode() -> impl Strategy<Value = Mode> {
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let comment = (author(), ".{0,40}", mode(), any::<u32>(), any::<u8>(), option::of(any::<u64>()))
-        .prop_map(|(user, text, mode, color, size, stream_ms)| {
-            Body::Comment(Comment { user: Arc::new(user), text: text.into(), mode, color, size, stream_ms })
+    let trace = any::<(u8, u64, bool)>();
+    let comment = (author(), ".{0,40}", mode(), any::<u32>(), any::<u8>(), option::of(any::<u64>()), trace)
+        .prop_map(|(user, text, mode, color, size, stream_ms, (trace, span, sampled))| {
+            let trace = TraceContext::new((trace % 4).into(), span, sampled).map(Box::new);
+            Body::Comment(Comment {
+                user: Arc::new(user),
+                text: text.into(),
+                mode,
+                color,
+                size,
+                stream_ms,
+                trace,
+            })
         });
     let event = (".{0,10}", option::of(author()), ".{0,40}").prop_map(|(kind, user, data)| {
         Body::Event(Event { kind: kind.into(), user: user.map(Arc::new), data: data.into() })
@@ -193,9 +204,10 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn forwarded() -> impl Strategy<Value = Forwarded> {
-    let send = (".{0,20}", ".{0,40}", mode(), any::<(u32, u8)>(), option::of(any::<u64>())).prop_map(
-        |(id, text, mode, (color, size), stream_ms)| {
-            OwnedSend::from(&Send { id: &id, text: &text, mode, color, size, stream_ms, traceparent: "" })
+    let trace = prop::sample::select(vec!["", "00-00000000000000000000000000000007-0000000000000009-01"]);
+    let send = (".{0,20}", ".{0,40}", mode(), any::<(u32, u8)>(), option::of(any::<u64>()), trace).prop_map(
+        |(id, text, mode, (color, size), stream_ms, traceparent)| {
+            OwnedSend::from(&Send { id: &id, text: &text, mode, color, size, stream_ms, traceparent })
         },
     );
     let standing = (any::<[bool; 3]>(), option::of(any::<u64>()), any::<u64>()).prop_map(

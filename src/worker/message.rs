@@ -10,6 +10,7 @@ use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::Send;
 use danmaku_wire::position::Epoch;
+use danmaku_wire::trace::TraceContext;
 
 use crate::ingress::arrival::Arrival;
 use crate::snapshots::Ask;
@@ -74,6 +75,8 @@ pub struct OwnedSend {
     color: u32,
     size: u8,
     stream_ms: Option<u64>,
+    /// Empty where the client's is none.
+    traceparent: Box<str>,
 }
 
 impl From<&Send<'_>> for OwnedSend {
@@ -85,6 +88,8 @@ impl From<&Send<'_>> for OwnedSend {
             color: send.color,
             size: send.size,
             stream_ms: send.stream_ms,
+            traceparent: TraceContext::parse(send.traceparent.as_bytes())
+                .map_or_else(Box::default, |_| send.traceparent.into()),
         }
     }
 }
@@ -99,7 +104,7 @@ impl OwnedSend {
             color: self.color,
             size: self.size,
             stream_ms: self.stream_ms,
-            traceparent: "",
+            traceparent: &self.traceparent,
         }
     }
 }

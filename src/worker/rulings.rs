@@ -71,7 +71,7 @@ impl Worker {
                 user: asked.user.id.as_str().to_owned(),
                 role: asked.user.role.as_str().to_owned(),
                 text: asked.text.to_owned(),
-                traceparent: None,
+                traceparent: asked.trace,
             };
             hook.client.ask_then(question, then);
         });

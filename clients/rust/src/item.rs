@@ -117,6 +117,8 @@ pub struct Comment {
     pub size: u32,
     /// Where in the stream it belongs, milliseconds.
     pub stream_ms: Option<u64>,
+    /// Of a VIP's comment: the server's span in the W3C trace that its client began.
+    pub traceparent: Option<String>,
 }
 
 /// What is to be taken off the screen and out of lists.
@@ -182,6 +184,7 @@ struct Fields {
     #[serde(default)]
     seqs: Vec<u64>,
     epoch: Option<Epoch>,
+    traceparent: Option<String>,
 }
 
 /// Reads an entry and its number; `None` for a type of a later version whose fields are other ones.
@@ -197,6 +200,7 @@ pub(crate) fn read(json: &str) -> Option<(u64, Entry)> {
             color: fields.color.unwrap_or(COLOR_DEFAULT),
             size: fields.size.unwrap_or(SIZE_DEFAULT),
             stream_ms: fields.stream_ms,
+            traceparent: fields.traceparent,
         }),
         "fold" => Content::Fold { of: fields.of, count: fields.count },
         "pin" => Content::Pin { of: (fields.of != 0).then_some(fields.of) },
@@ -223,7 +227,8 @@ mod tests {
     #[test]
     fn what_is_absent_is_at_its_default() {
         let plain = |mode, color, size| {
-            Content::Comment(Comment { text: "hello".into(), mode, color, size, stream_ms: None })
+            let text = "hello".into();
+            Content::Comment(Comment { text, mode, color, size, stream_ms: None, traceparent: None })
         };
         assert_eq!(content(r#"{"seq":1,"text":"hello"}"#), plain(Mode::Scroll, 0xFF_FFFF, 25));
         assert_eq!(

@@ -223,7 +223,7 @@ const BATCH_BYTES_FIXED: usize = size_of::<Batch>() + 2 * size_of::<usize>();
 /// The canonical size of an entry, heap included; shared authors count once per entry, from above.
 pub fn entry_bytes(entry: &Entry) -> usize {
     let body = match &entry.body {
-        Body::Comment(c) => c.text.len(),
+        Body::Comment(c) => c.text.len() + c.trace.as_deref().map_or(0, size_of_val),
         Body::Event(e) => e.kind.len() + e.data.len(),
         Body::Retract { seqs, .. } => seqs.len() * size_of::<u64>(),
         Body::State { data } => data.len(),

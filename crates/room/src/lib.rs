@@ -16,6 +16,7 @@ pub mod pass;
 pub mod replica;
 pub mod snapshot;
 pub mod store;
+pub mod traces;
 
 /// The time of a turn, read once by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

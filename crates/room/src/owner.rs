@@ -31,6 +31,7 @@ use crate::house::board::Board;
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
+use crate::traces;
 use asked::{Asking, ToAsk};
 use held::{Holding, Reason, ToHold};
 
@@ -64,6 +65,8 @@ pub struct Config {
     pub stall_max_us: u64,
     /// Sanctions in force, at most.
     pub sanctions_max: usize,
+    /// Of the traces that clients begin, the share that is marked to be recorded; 0 to 1.
+    pub traces_sampled: f64,
     /// Secret of the keyed hashes over what strangers choose.
     pub secret: [u8; 16],
 }
@@ -82,6 +85,7 @@ impl Default for Config {
             unstored_bytes_max: 4 << 20,
             stall_max_us: 2_000_000,
             sanctions_max: 1_024,
+            traces_sampled: 0.0,
             secret: [0; 16],
         }
     }
@@ -253,6 +257,8 @@ impl<R> Owner<R> {
             }
             Ok(Admitted::New { text, ids, permit, screened, held }) => {
                 self.gate.charge(now, &permit);
+                let Config { secret, traces_sampled, .. } = &self.config;
+                let span = traces::span(secret, *traces_sampled, send.traceparent.as_bytes());
                 let visibility = match screened {
                     Screened::Shadowed => Visibility::Author(user.id.clone()),
                     _ if permit.shadowed() => Visibility::Author(user.id.clone()),
@@ -269,10 +275,11 @@ impl<R> Owner<R> {
                     color: send.color,
                     size: send.size.clamp(SIZE_MIN, SIZE_MAX),
                     stream_ms: send.stream_ms,
+                    trace: span.filter(|_| permit.priority()).map(Box::new),
                 };
                 if held != Some(Reason::Words) && self.asks() {
                     let number = self.holding.take_number();
-                    self.asking.mention(number, &comment);
+                    self.asking.mention(number, &comment, span);
                     if self.gate.mode(Rule::Webhook) == Mode::Enforce {
                         if let Some((key, payload)) = ids {
                             self.ids.ask(key, payload, now.us);

@@ -10,6 +10,7 @@ use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier,
 use danmaku_wire::id::UserId;
 use danmaku_wire::native::{self, ServerMessage};
 use danmaku_wire::position::{Epoch, Position};
+use danmaku_wire::trace::TraceContext;
 use proptest::prelude::*;
 
 use frames::Splitter;
@@ -47,6 +48,7 @@ fn body() -> impl Strategy<Value = Body> {
             color: 255,
             size: 25,
             stream_ms: Some(7),
+            trace: TraceContext::new(7, 9, true).map(Box::new),
         })),
         1 => Just(Body::Event(Event {
             kind: "gift".into(),

@@ -64,6 +64,7 @@ fn body(op: &Op) -> Body {
             color: 0,
             size: 25,
             stream_ms: None,
+            trace: None,
         }),
         Op::Gift => Body::Event(Event { kind: "gift".into(), user: None, data: "{}".into() }),
         Op::Retract { seqs } => Body::Retract { epoch: None, seqs: seqs.clone() },

@@ -22,7 +22,7 @@ use crate::line::{Connection, Line};
 use crate::promise::Promise;
 use crate::question::{self, ConnectQuestion, ConnectVerdict, Question, Verdict};
 use crate::settings::{Settings, WallClock};
-use crate::trace::TraceContext;
+use danmaku_wire::trace::TraceContext;
 
 /// A question and who waits for its answer.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::idle::keep_alive_timeout;
 use crate::line::{Connection, Line};
 use crate::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use crate::trace::TraceContext;
+use danmaku_wire::trace::TraceContext;
 
 /// Longest reply, bytes.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;

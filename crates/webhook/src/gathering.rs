@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::promise::Promise;
 use crate::question::{QUESTION_BYTES_MAX, Verdict};
-use crate::trace::TraceContext;
+use danmaku_wire::trace::TraceContext;
 
 /// How questions are gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

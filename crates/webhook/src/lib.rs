@@ -43,12 +43,12 @@ mod promise;
 mod question;
 mod settings;
 mod signature;
-mod trace;
 
 pub use address::{AddressLaw, Denied, Kind, Network, NetworkError, kind_of};
 pub use breaker::{Breaker, BreakerSettings, BreakerSettingsError, BreakerState, Permit};
 pub use client::Client;
 pub use counters::Figures;
+pub use danmaku_wire::trace::TraceContext;
 pub use endpoint::{Endpoint, EndpointError, Host};
 pub use exchange::REPLY_BYTES_MAX;
 pub use failure::Failure;
@@ -66,4 +66,3 @@ pub use settings::{
     WallClock,
 };
 pub use signature::{SECRET_BYTES_MIN, SIGNATURE_HEADER, Secret, SecretTooShort, TIMESTAMP_HEADER};
-pub use trace::TraceContext;

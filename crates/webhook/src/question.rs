@@ -8,11 +8,11 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use hyper::body::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::trace::TraceContext;
+use danmaku_wire::trace::TraceContext;
 
 /// Longest question or batch of questions, bytes of JSON.
 pub const QUESTION_BYTES_MAX: usize = 64 * 1024;
@@ -35,8 +35,16 @@ pub struct Question {
     /// What was said.
     pub text: String,
     /// The span it belongs to, where it has one; one of ours, never as the viewer sent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_header")]
     pub traceparent: Option<TraceContext>,
+}
+
+/// As the header's value.
+fn as_header<S: Serializer>(trace: &Option<TraceContext>, to: S) -> Result<S::Ok, S::Error> {
+    match trace {
+        Some(trace) => to.collect_str(trace),
+        None => to.serialize_none(),
+    }
 }
 
 /// The answer to a [`Question`].
@@ -89,7 +97,7 @@ pub struct ConnectQuestion {
     /// What [`Forwarding`](crate::Forwarding) selected.
     pub headers: BTreeMap<String, String>,
     /// The span it belongs to, where it has one; one of ours, never as the viewer sent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_header")]
     pub traceparent: Option<TraceContext>,
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::id::UserId;
 use crate::position::Epoch;
+use crate::trace::TraceContext;
 
 /// The default colour of a comment: white.
 pub const COLOR_DEFAULT: u32 = 0x00FF_FFFF;
@@ -201,6 +202,8 @@ pub struct Comment {
     pub size: u8,
     /// Where in the stream it was written, milliseconds; absent without a stream clock.
     pub stream_ms: Option<u64>,
+    /// The server's span in the trace that a VIP's client began: who shows the comment may go on with it.
+    pub trace: Option<Box<TraceContext>>,
 }
 
 /// An event whose data only the platform and its clients understand.

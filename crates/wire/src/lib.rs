@@ -10,4 +10,5 @@ pub mod id;
 pub mod native;
 pub mod position;
 pub mod proxy_protocol;
+pub mod trace;
 pub mod websocket;

@@ -7,6 +7,7 @@ use danmaku_wire::entry::{Author, Body, Comment, Entry, Mode, Role, Tier, Visibi
 use danmaku_wire::id::UserId;
 use danmaku_wire::native::proto::client_message;
 use danmaku_wire::native::{Batch, Command, ServerMessage, arena, json, proto};
+use danmaku_wire::trace::TraceContext;
 use prost::Message;
 
 /// Counts the allocations of each thread apart, so that the test harness does not disturb.
@@ -125,6 +126,7 @@ fn a_batch_is_written_without_the_heap() {
         color: 255,
         size: 25,
         stream_ms: Some(1),
+        trace: TraceContext::new(7, 9, true).map(Box::new),
     };
     let visibility = Visibility::Tier(Tier::Lite);
     let entry = Entry { seq: 42, at_ms: 1_700_000_000_000, visibility, body: Body::Comment(comment) };

@@ -11,6 +11,7 @@ use danmaku_wire::native::{
     Reconnect, RoomUpdate, ServerMessage, Snapshot, You, json, proto,
 };
 use danmaku_wire::position::{Epoch, Position};
+use danmaku_wire::trace::TraceContext;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use prost::Message;
@@ -91,7 +92,8 @@ fn item(m: &proto::Entry) -> Value {
         .json("data", &m.data)
         .number("count", m.count)
         .number("upTo", m.up_to)
-        .text("epoch", &m.epoch);
+        .text("epoch", &m.epoch)
+        .text("traceparent", &m.traceparent);
     if m.mode() != proto::Mode::Scroll {
         object = object.enumeration("mode", m.mode().as_str_name(), "MODE_");
     }
@@ -264,15 +266,18 @@ fn epoch() -> impl Strategy<Value = Epoch> {
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let comment = (author(), nasty(), 0..3_usize, any::<u32>(), any::<u8>(), proptest::option::of(number()));
+    let looks = (0..3_usize, any::<u32>(), any::<u8>());
+    let trace = (0..3_u128, any::<u64>(), any::<bool>());
+    let comment = (author(), nasty(), looks, proptest::option::of(number()), trace);
     prop_oneof![
-        4 => comment.prop_map(|(user, text, mode, color, size, stream_ms)| Body::Comment(Comment {
+        4 => comment.prop_map(|(user, text, (mode, color, size), stream_ms, (trace, span, sampled))| Body::Comment(Comment {
             user,
             text: text.into(),
             mode: [Mode::Scroll, Mode::Top, Mode::Bottom][mode],
             color: if color % 4 == 0 { 0x00FF_FFFF } else { color >> 8 },
             size: if size % 4 == 0 { 25 } else { size },
             stream_ms,
+            trace: TraceContext::new(trace, span, sampled).map(Box::new),
         })),
         1 => ("[a-z.]{1,12}", proptest::option::of(author()), prop_oneof![data(), Just("".into())]).prop_map(
             |(kind, user, data)| Body::Event(Event { kind: format!("x.{kind}").into(), user, data })
@@ -389,6 +394,7 @@ fn a_comment_in_json_is_hardly_longer_than_its_bare_facts() {
             color: 0x00FF_FFFF,
             size: 25,
             stream_ms: None,
+            trace: None,
         };
         let at_ms = 1_700_000_000_000;
         let visibility = Visibility::Tier(Tier::Lite);

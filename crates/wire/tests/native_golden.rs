@@ -17,6 +17,7 @@ use danmaku_wire::native::{
     Pending, Pong, Reconnect, RoomUpdate, ServerMessage, Snapshot, You, arena, json, proto,
 };
 use danmaku_wire::position::{Epoch, Position};
+use danmaku_wire::trace::TraceContext;
 use prost::Message;
 
 /// Compares `lines` with a golden file, or rewrites it where that was asked for.
@@ -170,12 +171,15 @@ fn entries() -> Vec<Entry> {
         color: 0x00FF_FFFF,
         size: 25,
         stream_ms: None,
+        trace: None,
     };
     let full = Comment {
         mode: Mode::Top,
         color: 0,
         size: 36,
         stream_ms: Some(1234),
+        trace: TraceContext::new(0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7, true)
+            .map(Box::new),
         ..comment(vip(), "<前方\n\\😀>")
     };
     let event =

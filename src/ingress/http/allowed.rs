@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use danmaku_room::traces;
 use danmaku_webhook::{ConnectQuestion, ConnectVerdict, FailMode};
 use danmaku_wire::native::ErrorCode;
+use danmaku_wire::trace::TraceContext;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::ORIGIN;
@@ -43,8 +45,15 @@ impl Front {
             user,
             origin: origin.map(str::to_owned),
             headers: hook.forwarding.select(request.headers()),
-            traceparent: None,
+            traceparent: self.span_of(request),
         })
+    }
+
+    /// Our span in the trace that the connection's request belongs to.
+    fn span_of(&self, request: &Request<Incoming>) -> Option<TraceContext> {
+        let parent = request.headers().get("traceparent")?;
+        let config = self.shared.config.load();
+        traces::span(config.secret(), config.traces_sampled(), parent.as_bytes())
     }
 
     /// Asks, and lets the connection in or not.

@@ -23,7 +23,7 @@ const LAWS: [Law; 10] = [
     Law { package: "danmaku-words", may_use: &[], pure: true },
     Law { package: "danmaku-room", may_use: &["danmaku-wire", "danmaku-words"], pure: true },
     // Its protocol parts know no socket, but the client around them is one.
-    Law { package: "danmaku-webhook", may_use: &[], pure: false },
+    Law { package: "danmaku-webhook", may_use: &["danmaku-wire"], pure: false },
     Law {
         package: "danmaku",
         may_use: &[

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use danmaku_wire::entry::{Author, Body, Comment, Visibility};
 use danmaku_wire::native::ErrorCode;
+use danmaku_wire::trace::TraceContext;
 use danmaku_words::mask;
 
 use super::held::{Reason, ToHold};
@@ -41,6 +42,8 @@ pub struct Question<'a> {
     pub user: &'a Author,
     /// What was written, as far as word lists let it be seen.
     pub text: &'a str,
+    /// The server's span in the trace that the author's client began.
+    pub trace: Option<TraceContext>,
 }
 
 /// A question that is not put yet.
@@ -49,6 +52,7 @@ pub(super) struct Unasked {
     number: u64,
     user: Arc<Author>,
     text: Box<str>,
+    trace: Option<TraceContext>,
 }
 
 /// What the platform says of a comment.
@@ -129,8 +133,9 @@ impl<R> Asking<R> {
     }
 
     /// Takes a question up without anybody waiting for its answer.
-    pub(super) fn mention(&mut self, number: u64, comment: &Comment) {
-        self.unasked.push(Unasked { number, user: Arc::clone(&comment.user), text: comment.text.clone() });
+    pub(super) fn mention(&mut self, number: u64, comment: &Comment, trace: Option<TraceContext>) {
+        let (user, text) = (Arc::clone(&comment.user), comment.text.clone());
+        self.unasked.push(Unasked { number, user, text, trace });
     }
 
     /// Lets a comment wait for its ruling.
@@ -166,8 +171,8 @@ impl<R> Asking<R> {
 impl<R> Owner<R> {
     /// Puts the questions that have come up since this was last called.
     pub fn put_questions(&mut self, mut put: impl FnMut(Question<'_>)) {
-        for Unasked { number, user, text } in self.asking.unasked.drain(..) {
-            put(Question { number, user: &user, text: &text });
+        for Unasked { number, user, text, trace } in self.asking.unasked.drain(..) {
+            put(Question { number, user: &user, text: &text, trace });
         }
     }
 

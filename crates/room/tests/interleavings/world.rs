@@ -277,6 +277,7 @@ impl World {
             color: 1,
             size: 25,
             stream_ms: None,
+            trace: None,
         };
         let body = Body::Comment(comment);
         let seq = self.owner.release(self.now, visibility.clone(), body.clone());

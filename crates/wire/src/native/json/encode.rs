@@ -191,6 +191,9 @@ fn comment(out: &mut Vec<u8>, m: &Comment) {
         number(out, "size", m.size.into());
     }
     optional(out, "streamMs", m.stream_ms);
+    if let Some(trace) = &m.trace {
+        text(out, "traceparent", std::str::from_utf8(&trace.to_bytes()).unwrap_or_default());
+    }
 }
 
 fn user(out: &mut Vec<u8>, m: &Author) {

@@ -185,6 +185,9 @@ fn comment(out: &mut Vec<u8>, m: &Comment, at_ms: u64) {
     }
     number(out, 8, at_ms);
     optional(out, 9, m.stream_ms);
+    if let Some(trace) = &m.trace {
+        bytes(out, 16, &trace.to_bytes());
+    }
 }
 
 fn user(out: &mut Vec<u8>, m: &Author) {
@@ -197,10 +200,9 @@ fn user(out: &mut Vec<u8>, m: &Author) {
     }
 }
 
-/// A field number and its wire type; every number of the schema fits one byte.
+/// A field number and its wire type.
 fn key(out: &mut Vec<u8>, field: u8, wire: u8) {
-    debug_assert!((1..16).contains(&field), "a key of more than one byte");
-    out.push(field << 3 | wire);
+    varint(out, u64::from(field) << 3 | u64::from(wire));
 }
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {

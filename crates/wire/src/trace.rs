@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
 const TRACE_ID_DIGITS: usize = 32;
 const PARENT_ID_DIGITS: usize = 16;
 /// `00-` trace id `-` parent id `-` flags: the whole of version 00, and how later ones begin.
@@ -62,6 +60,17 @@ impl TraceContext {
         Self { trace_id: self.trace_id, span_id: span_id.max(1), sampled }
     }
 
+    /// The header's value, version 00, in ASCII; nothing is allocated.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; VERSION_0_BYTES] {
+        let mut out = [b'-'; VERSION_0_BYTES];
+        digits(&mut out[..2], 0);
+        digits(&mut out[3..35], self.trace_id);
+        digits(&mut out[36..52], self.span_id.into());
+        digits(&mut out[53..], u128::from(self.sampled));
+        out
+    }
+
     /// The trace, never zero.
     #[must_use]
     pub fn trace_id(&self) -> u128 {
@@ -84,14 +93,16 @@ impl TraceContext {
 /// As the header's value, version 00.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, u8::from(self.sampled))
+        // All of it is ASCII.
+        f.pad(std::str::from_utf8(&self.to_bytes()).unwrap_or_default())
     }
 }
 
-/// The same, as a string.
-impl Serialize for TraceContext {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+/// Digits of a number in order.
+fn digits(out: &mut [u8], mut value: u128) {
+    for digit in out.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value & 0xf) as usize];
+        value >>= 4;
     }
 }
 
