@@ -7,8 +7,8 @@ use crate::step::StepError;
 
 use super::Finding;
 
-/// Folders that hold what was built, fetched or recorded and not written.
-const SKIPPED_FOLDERS: [&str; 6] = [".git", "target", "node_modules", "__pycache__", "corpus", "artifacts"];
+/// What was built, fetched or recorded and not written; in a work tree of its own `.git` is a file.
+const SKIPPED: [&str; 6] = [".git", "target", "node_modules", "__pycache__", "corpus", "artifacts"];
 
 /// One text file of the work tree.
 #[derive(Debug)]
@@ -72,10 +72,11 @@ pub(super) fn read_all(root: &Path) -> Result<Vec<Source>, StepError> {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
             let name = entry.file_name();
+            if SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
             if kind.is_dir() {
-                if !SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped) {
-                    folders.push(entry.path());
-                }
+                folders.push(entry.path());
             } else if kind.is_file() {
                 let bytes =
                     fs::read(entry.path()).map_err(|source| StepError::Io { what: entry.path(), source })?;
