@@ -5,6 +5,7 @@ use std::sync::Arc;
 use danmaku_room::house::House;
 use danmaku_room::house::board::Board;
 use danmaku_room::house::sanction::{Measure, REASON_BYTES_MAX, Sanction, Target};
+use danmaku_room::house::settings::Settings;
 
 use super::codec::{Malformed, Reader, Writer};
 use super::state::{read_entry, read_role, read_user, write_entry};
@@ -36,6 +37,7 @@ pub(super) fn write_house(out: &mut Writer, house: &House) {
     for entry in [pin, pinned, state] {
         out.option(entry.as_deref(), write_entry);
     }
+    write_settings(out, &house.settings);
 }
 
 /// Reads what [`write_house`] wrote.
@@ -61,5 +63,61 @@ pub(super) fn read_house(from: &mut Reader<'_>) -> Result<House, Malformed> {
         Ok(Sanction { measure, target, since_ms, until_ms, rank, by, reason })
     })?;
     let mut entry = || from.option(read_entry).map(|entry| entry.map(Arc::new));
-    Ok(House { sanctions, board: Board { pin: entry()?, pinned: entry()?, state: entry()? } })
+    let board = Board { pin: entry()?, pinned: entry()?, state: entry()? };
+    Ok(House { sanctions, board, settings: read_settings(from)? })
+}
+
+fn write_settings(out: &mut Writer, settings: &Settings) {
+    let Settings {
+        read_only,
+        muted,
+        slow_mode_ms,
+        min_level,
+        members_only,
+        followers_only,
+        followed_for_ms,
+        vip_only,
+        motion_role,
+        color_role,
+        size_role,
+        text_chars_max,
+        length_role,
+        delay_ms,
+    } = *settings;
+    for is in [read_only, muted, members_only, followers_only, vip_only] {
+        out.option(is, |out, is| out.u8(u8::from(is)));
+    }
+    for n in [slow_mode_ms, min_level, text_chars_max, delay_ms] {
+        out.option(n, Writer::u32);
+    }
+    out.option(followed_for_ms, Writer::u64);
+    for role in [motion_role, color_role, size_role, length_role] {
+        out.option(role, |out, role| out.u8(role as u8));
+    }
+}
+
+fn read_settings(from: &mut Reader<'_>) -> Result<Settings, Malformed> {
+    let mut is = || from.option(Reader::flag);
+    let (read_only, muted, members_only, followers_only, vip_only) = (is()?, is()?, is()?, is()?, is()?);
+    let mut n = || from.option(Reader::u32);
+    let (slow_mode_ms, min_level, text_chars_max, delay_ms) = (n()?, n()?, n()?, n()?);
+    let followed_for_ms = from.option(Reader::u64)?;
+    let mut role = || from.option(read_role);
+    let (motion_role, color_role, size_role, length_role) = (role()?, role()?, role()?, role()?);
+    Ok(Settings {
+        read_only,
+        muted,
+        slow_mode_ms,
+        min_level,
+        members_only,
+        followers_only,
+        followed_for_ms,
+        vip_only,
+        motion_role,
+        color_role,
+        size_role,
+        text_chars_max,
+        length_role,
+        delay_ms,
+    })
 }

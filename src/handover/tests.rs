@@ -8,6 +8,8 @@ use std::sync::Arc;
 use danmaku_room::admission::idempotency::Key;
 use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::form::Encoding;
+use danmaku_room::house::House;
+use danmaku_room::house::settings::Settings;
 use danmaku_room::store::{Loaded, StoredId};
 use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier, Visibility};
 use danmaku_wire::id::{RoomId, UserId};
@@ -126,8 +128,38 @@ fn entry() -> impl Strategy<Value = Arc<Entry>> {
 fn loaded() -> impl Strategy<Value = Loaded> {
     let id = (any::<u128>(), any::<u64>(), 0..1u64 << 50, any::<u64>())
         .prop_map(|(key, payload, seq, at_ms)| StoredId { key: Key::from_bits(key), payload, seq, at_ms });
-    (vec((epoch(), 0..1u64 << 50), 0..3), vec(entry(), 0..5), vec(id, 0..4))
-        .prop_map(|(epochs, tail, ids)| Loaded { epochs, tail, ids, ..Loaded::default() })
+    (vec((epoch(), 0..1u64 << 50), 0..3), vec(entry(), 0..5), vec(id, 0..4), settings()).prop_map(
+        |(epochs, tail, ids, settings)| {
+            let house = House { settings, ..House::default() };
+            Loaded { epochs, tail, ids, house }
+        },
+    )
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let role = || {
+        let roles = [Role::Viewer, Role::Vip, Role::Moderator, Role::Streamer, Role::Staff];
+        option::of(prop::sample::select(roles.to_vec()))
+    };
+    let numbers = any::<[Option<u32>; 4]>();
+    (any::<[Option<bool>; 5]>(), numbers, any::<Option<u64>>(), [role(), role(), role(), role()]).prop_map(
+        |(is, n, followed_for_ms, role)| Settings {
+            read_only: is[0],
+            muted: is[1],
+            slow_mode_ms: n[0],
+            min_level: n[1],
+            members_only: is[2],
+            followers_only: is[3],
+            followed_for_ms,
+            vip_only: is[4],
+            motion_role: role[0],
+            color_role: role[1],
+            size_role: role[2],
+            text_chars_max: n[2],
+            length_role: role[3],
+            delay_ms: n[3],
+        },
+    )
 }
 
 fn counted() -> impl Strategy<Value = Counted> {

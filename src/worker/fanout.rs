@@ -6,7 +6,7 @@ use std::sync::Arc;
 use danmaku_room::form::{Encoder, Encoding, FormKey};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::Entry;
-use danmaku_wire::native::{RoomUpdate, ServerMessage};
+use danmaku_wire::native::ServerMessage;
 
 use super::output::{Flushed, RUN_BYTES_MAX, block, flush_outbox};
 use super::rooms::{Follow, Pass};
@@ -46,6 +46,9 @@ impl Worker {
         local.view.link_dirty.store(false, std::sync::atomic::Ordering::Release);
         let Follow::Active(replica) = &mut local.view.follow else { return };
         let pulled = replica.pull();
+        if pulled.batches > 0 {
+            local.view.note_state();
+        }
         if pulled.lapped {
             self.cells.resyncs.add(1);
             return self.resync(room);
@@ -176,10 +179,10 @@ impl Worker {
         let view = &mut local.view;
         let Follow::Active(replica) = &view.follow else { return false };
         let mut trailers = [Vec::new(), Vec::new(), Vec::new()];
-        if view.told_online != online {
+        if view.has_counts_to_tell(online) {
             view.told_online = online;
-            let update =
-                RoomUpdate { online: online.into(), viewers: online.into(), ..RoomUpdate::default() };
+            view.told_state = Some(Arc::clone(&view.state));
+            let update = view.update(online);
             for encoding in [Encoding::Json, Encoding::Proto, Encoding::Sse] {
                 let out = &mut trailers[encoding as usize];
                 self.encoder.control(&ServerMessage::Room(update.clone()), encoding, out);

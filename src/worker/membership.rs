@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use danmaku_room::admission::Standing;
 use danmaku_room::admission::policy::keeps_order;
 use danmaku_room::form::Encoding;
+use danmaku_room::house::settings::State;
 use danmaku_room::replica::{Cursor, Replica, Resume};
 use danmaku_room::snapshot::{self, Viewer};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::{Author, Entry, Role};
 use danmaku_wire::id::RoomId;
-use danmaku_wire::native::{ErrorCode, Joined, RoomUpdate, ServerMessage, Snapshot, You};
+use danmaku_wire::native::{ErrorCode, Joined, ServerMessage, Snapshot, You};
 use danmaku_wire::position::Position;
 use danmaku_wire::websocket::decoder::{Carried, Decoder};
 
@@ -356,7 +357,7 @@ impl Worker {
 
     /// The owner has answered: the replica starts, and those who waited are settled.
     pub(super) fn attached(&mut self, attached: Attached) {
-        let Attached { room, generation, backlog, tail, board } = attached;
+        let Attached { room, generation, backlog, tail, board, state } = attached;
         let Some(local) = self.rooms.get_if(room) else { return };
         let bounds = self.config.room(&local.id).backlog;
         if local.view.generation != generation || matches!(local.view.follow, Follow::Not) {
@@ -366,6 +367,7 @@ impl Worker {
         self.unsettle(room);
         let view = &mut self.rooms.get(room).view;
         view.follow = Follow::Active(Box::new(Replica::new(backlog, tail, bounds).with_board(board)));
+        view.begin_state(state);
         view.snapshot = None;
         let waiting = std::mem::take(&mut view.waiting);
         for Waiting { session, since, asked } in waiting {
@@ -449,6 +451,11 @@ impl Worker {
         };
         let mut bytes = Vec::new();
         self.encoder.control(&ServerMessage::Joined(joined), cold.encoding, &mut bytes);
+        if (recovered || hot.flags.any(Flags::NO_SNAPSHOT)) && *local.view.state != State::default() {
+            // The entry that told it may be long gone, and no snapshot comes.
+            let update = ServerMessage::Room(local.view.update(online));
+            self.encoder.control(&update, cold.encoding, &mut bytes);
+        }
         hot.cursor = match resume {
             Resume::At(cursor) => cursor,
             Resume::Within(batch) => {
@@ -473,11 +480,7 @@ impl Worker {
                             let viewer = Viewer { tier: cold.tier, user: own.as_ref() };
                             let newest = snapshot::newest(replica, viewer, entries);
                             let items: Vec<&Entry> = newest.into_iter().map(|entry| &**entry).collect();
-                            let room = RoomUpdate {
-                                online: online.into(),
-                                viewers: online.into(),
-                                ..RoomUpdate::default()
-                            };
+                            let room = local.view.update(online);
                             let epoch = replica.epoch().as_str();
                             let message = Snapshot { epoch, seq, items: &items, room };
                             let mut frame = Vec::new();

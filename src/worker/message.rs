@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::batch::Batch;
 use danmaku_room::house::board::Board;
+use danmaku_room::house::settings::State;
 use danmaku_wire::entry::{Author, Mode};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::Send;
@@ -200,6 +201,8 @@ pub struct Attached {
     pub tail: Arc<Batch>,
     /// What stands in the room, however old.
     pub board: Board,
+    /// What its members are told of its state.
+    pub state: Arc<State>,
 }
 
 /// The fate of one publish.

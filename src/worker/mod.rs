@@ -25,6 +25,7 @@ mod room_sweep;
 pub mod rooms;
 mod rulings;
 pub mod session;
+pub mod settings;
 pub mod slab;
 mod snapshots;
 mod sweep;

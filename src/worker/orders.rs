@@ -7,8 +7,9 @@ use std::sync::Arc;
 use danmaku_room::admission::Refusal;
 use danmaku_room::form::Encoding;
 use danmaku_room::house::sanction::{Measure, Sanction, Target};
+use danmaku_room::house::settings::Patch;
 use danmaku_room::house::{Barred, Door};
-use danmaku_room::owner::Done;
+use danmaku_room::owner::{Done, Owner};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::{RoomId, UserId};
@@ -21,6 +22,7 @@ use super::message::Control;
 use super::ownership::LOADING_WAITING_MAX;
 use super::rooms::OwnerState;
 use super::session::{Flags, NOWHERE};
+use super::settings::RoomSettings;
 use crate::identity::guest;
 use crate::observe::limits::Limit;
 
@@ -68,6 +70,15 @@ pub enum Deed {
     Pin(u64),
     /// Clear the screen.
     Clear,
+    /// Tell how the room is set.
+    Settings,
+    /// Set it otherwise.
+    Set {
+        /// What changes.
+        patch: Box<Patch>,
+        /// Only where it is set as one of these tags says.
+        if_match: Option<Vec<String>>,
+    },
 }
 
 /// What came of an order.
@@ -81,10 +92,18 @@ pub enum Told {
     Sanctions(Vec<Sanction>),
     /// Entries were made, of this epoch.
     Done(Done, Epoch),
+    /// How the room is set.
+    Settings(Box<RoomSettings>),
+    /// Nothing was set: the room is set otherwise than who asked believes.
+    ChangedSince,
     /// Not done.
     Refused(Refusal),
     /// The room has as many sanctions as it may.
     Full,
+}
+
+fn settings_of<R>(owner: &Owner<R>) -> RoomSettings {
+    RoomSettings { settings: owner.settings().clone(), state: Arc::clone(owner.state()) }
 }
 
 /// Rooms whose door has changed, and how far their members were looked at.
@@ -179,6 +198,16 @@ impl Worker {
             Deed::RetractUser(user) => owner.retract_user(now, &user),
             Deed::Pin(of) => owner.pin(now, of),
             Deed::Clear => owner.clear(now),
+            Deed::Settings => return Told::Settings(Box::new(settings_of(owner))),
+            Deed::Set { patch, if_match } => {
+                if if_match.is_some_and(|tags| !tags.contains(&settings_of(owner).tag())) {
+                    return Told::ChangedSince;
+                }
+                return match owner.set(now, &patch) {
+                    Ok(()) => Told::Settings(Box::new(settings_of(owner))),
+                    Err(refusal) => Told::Refused(refusal),
+                };
+            }
         };
         match done {
             Ok(done) => Told::Done(done, owner.epoch().clone()),

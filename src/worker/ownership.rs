@@ -310,7 +310,8 @@ impl Worker {
         }
         let (backlog, tail) = active.owner.attach(now);
         let board = active.owner.board().clone();
-        let attached = Attached { room: link.room, generation: link.generation, backlog, tail, board };
+        let state = Arc::clone(active.owner.state());
+        let attached = Attached { room: link.room, generation: link.generation, backlog, tail, board, state };
         let worker = link.worker;
         active.links.push(link);
         active.ticks_us.push(0);
@@ -482,12 +483,17 @@ impl Worker {
     /// Takes the present configuration over, for the sessions and rooms there are as for those to come.
     pub(super) fn reconfigure(&mut self) {
         self.config = self.shared.config.load_full();
+        let config = Arc::clone(&self.config);
         for index in self.rooms.indices() {
             let local = self.rooms.get(index);
-            let settings = self.config.room(&local.id);
+            let settings = config.room(&local.id);
             if let Some(OwnerState::Active(active)) = &mut local.owner {
                 active.owner.reconfigure(settings.owner.clone());
+                if active.owner.tell_state(self.now) {
+                    self.touch(index);
+                }
             }
+            let local = self.rooms.get(index);
             local.view.law.set_tick_max(self.config.tick_max_us);
             local.view.snapshot = None;
             if let Some(replica) = local.view.replica_mut() {

@@ -81,6 +81,7 @@ impl Worker {
             sweep.unstored += active.owner.unstored() as u64;
             let sanctions = active.owner.sanctions().len();
             active.owner.age(now);
+            let told = active.owner.tell_state(now);
             sweep.sanctions += active.owner.sanctions().len() as u64;
             let fewer = active.owner.sanctions().len() < sanctions;
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
@@ -100,6 +101,9 @@ impl Worker {
             if active.owner.idle() && unused_us > self.config.linger_us {
                 local.owner = None;
             }
+            if told {
+                self.touch(index);
+            }
             if fewer {
                 self.open_door(index);
             }
@@ -108,7 +112,7 @@ impl Worker {
         let online = local.online.load(Ordering::Relaxed);
         let view = &mut local.view;
         if view.member_count > 0 {
-            if view.told_online != online {
+            if view.has_counts_to_tell(online) {
                 self.want_pass(index);
             }
             self.report_tick(index);

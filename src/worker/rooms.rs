@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use danmaku_room::form::{FORM_COUNT, FormKey};
 use danmaku_room::house::House;
+use danmaku_room::house::settings::State;
 use danmaku_room::owner::Owner;
 use danmaku_room::pass::Law;
 use danmaku_room::replica::{Replica, Run};
 use danmaku_room::store::{Loaded, Progress, Promise};
 use danmaku_wire::id::RoomId;
+use danmaku_wire::native::RoomUpdate;
 use danmaku_wire::position::Position;
 
 use crate::worker::message::{Link, Publish, ReplyTo};
@@ -121,8 +123,14 @@ pub struct View {
     pub pass_started_us: u64,
     /// Where the next pass begins, so that nobody is always last.
     pub rotation: usize,
+    /// The room's state as the owner, or the newest entry about it, has it.
+    pub state: Arc<State>,
+    /// The entry that told it; 0: the owner.
+    pub state_seq: u64,
     /// The online count that members were told.
     pub told_online: u32,
+    /// The state that members were told; `None`: none since the replica began.
+    pub told_state: Option<Arc<State>>,
     /// Since when there is nobody, microseconds.
     pub empty_us: Option<u64>,
     /// The newest snapshot by form, with the head it was made at.
@@ -171,7 +179,10 @@ impl View {
             dirty: false,
             pass_started_us: 0,
             rotation: 0,
+            state: Arc::default(),
+            state_seq: 0,
             told_online: 0,
+            told_state: None,
             empty_us: None,
             snapshot: None,
         }
@@ -190,6 +201,40 @@ impl View {
         match &mut self.follow {
             Follow::Active(replica) => Some(replica),
             _ => None,
+        }
+    }
+
+    /// Begins with the state that an owner tells with its backlog.
+    pub fn begin_state(&mut self, state: Arc<State>) {
+        self.state_seq =
+            self.replica().and_then(|replica| replica.board().state.as_ref()).map_or(0, |e| e.seq);
+        self.state = state;
+    }
+
+    /// Takes in what the newest entry says of the room's state.
+    pub fn note_state(&mut self) {
+        let Some(board) = self.replica().map(Replica::board) else { return };
+        let seq = board.state.as_ref().map_or(0, |entry| entry.seq);
+        if seq != self.state_seq
+            && let Some(state) = board.told_state()
+        {
+            (self.state, self.state_seq) = (Arc::new(state), seq);
+        }
+    }
+
+    /// Whether members have not been told how many they are, or what the room's state is.
+    pub fn has_counts_to_tell(&self, online: u32) -> bool {
+        self.told_online != online || self.told_state.as_ref().is_none_or(|told| *told != self.state)
+    }
+
+    /// Counts and state as members are told them.
+    pub fn update(&self, online: u32) -> RoomUpdate<'_> {
+        RoomUpdate {
+            online: online.into(),
+            viewers: online.into(),
+            slow_mode_ms: self.state.slow_mode_ms,
+            data: &self.state.data,
+            ..RoomUpdate::default()
         }
     }
 

@@ -7,6 +7,7 @@
 pub mod asked;
 pub mod held;
 mod orders;
+mod state;
 mod succession;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ use crate::admission::words::{Screened, WordTally};
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::house::board::Board;
+use crate::house::settings::{Settings, State};
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
@@ -164,6 +166,11 @@ pub struct Owner<R> {
     /// The epochs before, each with its last number, oldest first.
     past: Vec<(Epoch, u64)>,
     board: Board,
+    settings: Settings,
+    /// The configuration of the room's class, where something is set over it.
+    class: Option<Box<Config>>,
+    /// What members know of the state.
+    told: Arc<State>,
 }
 
 impl<R> Owner<R> {
@@ -185,7 +192,8 @@ impl<R> Owner<R> {
         for sanction in &loaded.house.sanctions {
             let _ = gate.sanctions_mut().put(sanction.clone(), now.wall_ms, usize::MAX);
         }
-        Self {
+        let told = board.told_state();
+        let mut owner = Self {
             room,
             epoch,
             log,
@@ -212,19 +220,25 @@ impl<R> Owner<R> {
             active_us: now.us,
             past: loaded.epochs,
             board,
-            config,
-        }
+            settings: loaded.house.settings,
+            class: None,
+            told: Arc::default(),
+            config: config.clone(),
+        };
+        owner.take_config(config);
+        // Who comes into a room that was never told of is told what holds.
+        owner.told = Arc::new(told.unwrap_or_else(|| owner.config.state()));
+        owner
     }
 
     /// Takes other settings over while the room goes on. What users have spent of their buckets stays
     /// spent; a window whose size changes is counted anew. The secret must be the one it has.
     pub fn reconfigure(&mut self, config: Config) {
         assert_eq!(config.secret, self.config.secret, "hashed keys outlive settings");
-        self.gate.set_limits(config.limits.clone());
         self.ids.set_bounds(config.limits.ids);
         self.log.set_bounds(config.log);
         self.seal_interval_us = config.seal_interval_us;
-        self.config = config;
+        self.take_config(config);
     }
 
     /// A viewer's comment: through admission to a number, or refused.
@@ -593,7 +607,8 @@ impl<R> Owner<R> {
             && self.gate.is_idle()
             // What was decided is kept nowhere else.
             && self.gate.sanctions().is_empty()
-            && self.board.is_empty()
+            && self.board.pin.is_none()
+            && self.settings.is_empty()
     }
 
     /// When the room was last used, microseconds.

@@ -15,6 +15,7 @@ mod place;
 mod publish;
 pub mod query;
 mod review;
+mod settings;
 mod snapshot;
 mod waiting;
 
@@ -414,11 +415,11 @@ impl Front {
                 return Answering::Later(Box::pin(async move { self.review(request, &room, &path).await }));
             }
             (_, Some((_, action))) if asks_first && moderation::PATHS.contains(&action) => {
-                let methods = "GET, POST, DELETE, OPTIONS";
+                let methods = "GET, POST, PATCH, DELETE, OPTIONS";
                 return Answering::now(preflight(
                     methods,
-                    "GET, POST, DELETE",
-                    "authorization, content-type",
+                    "GET, POST, PATCH, DELETE",
+                    "authorization, content-type, if-match",
                 ));
             }
             (_, Some((room, action))) if moderation::PATHS.contains(&action) => {

@@ -36,10 +36,10 @@ const SEQS_MAX: usize = 1_000;
 const RECORDS_MAX: usize = 1_000;
 
 /// What can be ordered in a room, by the last part of its path.
-pub(super) const PATHS: [&str; 6] = ["bans", "mutes", "shadow-bans", "retract", "pin", "clear"];
+pub(super) const PATHS: [&str; 7] = ["bans", "mutes", "shadow-bans", "retract", "pin", "clear", "settings"];
 
 /// Whose word an order is.
-struct Staff {
+pub(super) struct Staff {
     by: Box<str>,
     rank: Role,
 }
@@ -163,6 +163,7 @@ impl Front {
                 answer(StatusCode::OK, &told?)
             }
             (None, "pin", _) => Err(not_that_way("POST, DELETE, OPTIONS")),
+            (None, "settings", _) => self.settings(request, &room, &staff, patience).await,
             (None, "clear", &Method::POST) => {
                 let told = self.order(&room, Deed::Clear).await;
                 self.note(&staff, "clear", &room, String::new(), "".into(), &told);
@@ -236,7 +237,7 @@ impl Front {
     }
 
     /// Has an order carried out.
-    async fn order(&self, room: &RoomId, deed: Deed) -> Result<Told, Refused> {
+    pub(super) async fn order(&self, room: &RoomId, deed: Deed) -> Result<Told, Refused> {
         let unavailable = || Refused::from(refusal(ErrorCode::Unavailable, Some(1_000), &[]));
         if self.shared.replaced.is_set() {
             // Done here it would hold for nobody.
@@ -260,14 +261,14 @@ impl Front {
     }
 
     /// Writes down who ordered what, and what came of it.
-    fn note(
+    pub(super) fn note<T>(
         &self,
         staff: &Staff,
         action: &'static str,
         room: &RoomId,
         target: String,
         reason: Box<str>,
-        told: &Result<Told, Refused>,
+        told: &Result<T, Refused>,
     ) {
         let outcome: Box<str> = match told {
             Ok(_) => "done".into(),
@@ -333,7 +334,7 @@ fn asked_for(query: &str) -> Result<SanctionBody, Refused> {
     Ok(body)
 }
 
-fn not_that_way(allowed: &'static str) -> Refused {
+pub(super) fn not_that_way(allowed: &'static str) -> Refused {
     let mut refusal = problem(405, "method_not_allowed", &format!("this is asked with {allowed}"));
     refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refusal.into()
@@ -348,10 +349,17 @@ fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refu
             Some(seq) => json!({ "epoch": epoch.as_str(), "seq": seq, "count": done.count }),
             None => json!({ "epoch": epoch.as_str(), "count": done.count }),
         },
+        Told::Settings(settings) => settings.document(),
+        Told::ChangedSince => return Err(changed_since()),
         Told::Refused(refused) => return Err(refusal(refused.code, refused.retry_after_ms, &[]).into()),
         Told::Full => return Err(problem(409, "sanctions_full", "the room has too many sanctions").into()),
     };
     Ok(document(status, &body))
+}
+
+/// A change that was bound to what its author has seen.
+pub(super) fn changed_since() -> Refused {
+    problem(412, "changed_since", "the room is set otherwise than `If-Match` says: read it again").into()
 }
 
 fn of(sanction: &Sanction) -> Value {
@@ -371,7 +379,7 @@ fn of(sanction: &Sanction) -> Value {
     body
 }
 
-fn document(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+pub(super) fn document(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use danmaku_wire::entry::{Body, Entry};
 
+use super::settings::State;
+
 /// What stands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Board {
@@ -42,6 +44,14 @@ impl Board {
     pub fn pins(&self) -> Option<u64> {
         match self.pin.as_deref() {
             Some(Entry { body: Body::Pin { of }, .. }) => Some(*of),
+            _ => None,
+        }
+    }
+
+    /// The state that members were told last.
+    pub fn told_state(&self) -> Option<State> {
+        match self.state.as_deref() {
+            Some(Entry { body: Body::State { data }, .. }) => Some(State::told(data)),
             _ => None,
         }
     }

@@ -1,14 +1,16 @@
-//! What the staff of a room has decided beside its log: who may not come in, not write or not be seen, and what stands on
-//! the board. Pure: the time comes in with every call.
+//! What the staff of a room has decided beside its log: who may not come in, not write or not be seen, how the room is set,
+//! and what stands on the board. Pure: the time comes in with every call.
 
 pub mod board;
 pub mod sanction;
+pub mod settings;
 
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::UserId;
 
 use board::Board;
 use sanction::{Measure, Sanction, Sanctions};
+use settings::Settings;
 
 /// What one owner of a room leaves to the next beside the log.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +19,14 @@ pub struct House {
     pub sanctions: Vec<Sanction>,
     /// What stands, however old.
     pub board: Board,
+    /// What is set over the configuration.
+    pub settings: Settings,
 }
 
 impl House {
     /// Whether nothing was decided that still matters.
     pub const fn is_empty(&self) -> bool {
-        self.sanctions.is_empty() && self.board.is_empty()
+        self.sanctions.is_empty() && self.board.is_empty() && self.settings.is_empty()
     }
 }
 

@@ -57,7 +57,11 @@ impl<R> Owner<R> {
 
     /// What the next owner has to know beside the log.
     pub fn house(&self) -> House {
-        House { sanctions: self.gate.sanctions().in_force(0).cloned().collect(), board: self.board.clone() }
+        House {
+            sanctions: self.gate.sanctions().in_force(0).cloned().collect(),
+            board: self.board.clone(),
+            settings: self.settings.clone(),
+        }
     }
 
     /// Takes comments back, by their numbers. Those that are no longer in memory are taken back too.
