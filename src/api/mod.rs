@@ -1,3 +1,4 @@
-//! The HTTP side for operators.
+//! The HTTP sides for operators and for back ends.
 
 pub mod admin;
+pub mod v1;

@@ -233,6 +233,8 @@ pub enum Scope {
     Moderation,
     /// Reading what was ordered.
     Audit,
+    /// Showing events in rooms.
+    Events,
 }
 
 impl Scope {
@@ -243,6 +245,7 @@ impl Scope {
             Self::Users => "users",
             Self::Moderation => "moderation",
             Self::Audit => "audit",
+            Self::Events => "events",
         }
     }
 }

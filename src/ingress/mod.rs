@@ -2,6 +2,8 @@
 
 pub mod addresses;
 pub mod arrival;
+pub mod authority;
+pub mod body;
 pub mod caller;
 pub mod http;
 pub mod listener;

@@ -7,6 +7,9 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
+/// A refusal that is on its way to being an answer.
+pub type Refused = Box<Response<Full<Bytes>>>;
+
 /// A problem document. It is never cached and holds nothing of the request.
 pub fn problem(status: u16, code: &str, detail: &str) -> Response<Full<Bytes>> {
     document(status, code, detail, &[])

@@ -266,6 +266,8 @@ cells! {
     sanctions: Gauge,
     /// Orders of staff that rooms carried out.
     orders: Counter,
+    /// Events of the platform that rooms took, retries among them.
+    events_pushed: Counter,
     /// Panics caught in sessions.
     session_panics: Counter,
     /// Hand-overs by which this process took the place of another.

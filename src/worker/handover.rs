@@ -13,7 +13,7 @@ use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::id::RoomId;
 
 use super::Worker;
-use super::calls::Call;
+use super::calls::{Call, Waiter};
 use super::rooms::OwnerState;
 use super::session::{Flags, NOWHERE};
 use crate::handover::forward::Forwarded;
@@ -272,7 +272,7 @@ impl Worker {
             }
         }
         for Call { room, user, standing, send, answer } in calls {
-            let call = self.calls.wait(answer);
+            let call = self.calls.wait(Waiter::Comment(answer));
             let _ = late.send(Late::Call(Forwarded { worker: self.index, call, room, user, standing, send }));
         }
     }

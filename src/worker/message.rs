@@ -50,6 +50,8 @@ pub enum Request {
     Newest(Box<Ask>),
     /// A question about the held comments of a room owned here.
     Review(Box<ReviewCall>),
+    /// An event of the platform for a room owned here.
+    Push(Box<Order>),
 }
 
 /// A comment on its way to the room's owner.

@@ -53,7 +53,7 @@ use crate::observe::cells::Cells;
 use crate::wiring::{Bell, Post, Shared};
 use calls::Call;
 use message::{Control, Reply, Request};
-use orders::Order;
+use orders::{Order, OrderDesk};
 use poller::{Poller, Ready};
 use rooms::Rooms;
 use slab::Slab;
@@ -89,14 +89,23 @@ impl Codec {
 }
 
 /// What is on its way from the HTTP tasks to the worker: connections that have finished their handshake, and comments.
-#[derive(Default)]
 pub struct Inbox {
     arrivals: RefCell<Vec<Arrival>>,
     calls: RefCell<Vec<Call>>,
-    orders: RefCell<Vec<Order>>,
+    orders: std::sync::mpsc::Receiver<Order>,
+    desk: OrderDesk,
     /// Requests that are being answered.
     requests: std::cell::Cell<usize>,
-    notify: Notify,
+    notify: Arc<Notify>,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        let notify = Arc::<Notify>::default();
+        let (desk, orders) = OrderDesk::new(Arc::clone(&notify));
+        let (arrivals, calls) = Default::default();
+        Self { arrivals, calls, orders, desk, requests: std::cell::Cell::default(), notify }
+    }
 }
 
 impl Inbox {
@@ -114,8 +123,12 @@ impl Inbox {
 
     /// Hands an order over.
     pub fn order(&self, order: Order) {
-        self.orders.borrow_mut().push(order);
-        self.notify.notify_one();
+        self.desk.place(order);
+    }
+
+    /// Where orders are handed over, from any thread.
+    pub fn desk(&self) -> OrderDesk {
+        self.desk.clone()
     }
 
     /// A request is being answered from now on: the worker does not end before it is.
@@ -131,8 +144,7 @@ impl Inbox {
 
     fn take(&self) -> (Vec<Arrival>, Vec<Call>, Vec<Order>) {
         let (arrivals, calls) = (&mut self.arrivals.borrow_mut(), &mut self.calls.borrow_mut());
-        let orders = &mut self.orders.borrow_mut();
-        (std::mem::take(arrivals), std::mem::take(calls), std::mem::take(orders))
+        (std::mem::take(arrivals), std::mem::take(calls), self.orders.try_iter().collect())
     }
 }
 
@@ -387,6 +399,7 @@ impl Worker {
         match request {
             Request::Publish(publish) => self.publish_from_afar(*publish),
             Request::Review(call) => self.answer_review(*call),
+            Request::Push(order) => self.take_order(*order),
             Request::Attach(attach) => self.attach_link(&attach.room, attach.link),
             Request::Newest(ask) => self.lend_newest(*ask),
         }

@@ -2,23 +2,25 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use danmaku_room::admission::Refusal;
 use danmaku_room::form::Encoding;
 use danmaku_room::house::sanction::{Measure, Sanction, Target};
 use danmaku_room::house::settings::Patch;
 use danmaku_room::house::{Barred, Door};
-use danmaku_room::owner::{Done, Owner};
+use danmaku_room::owner::pushed::Priority;
+use danmaku_room::owner::{Done, Fate, Owner};
 use danmaku_wire::disconnect::DisconnectCode;
-use danmaku_wire::entry::Role;
+use danmaku_wire::entry::{Event, Role};
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::ErrorCode;
 use danmaku_wire::position::Epoch;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::Worker;
-use super::message::Control;
+use super::calls::Waiter;
+use super::message::{Control, Outcome, Publisher, ReplyTo, Request};
 use super::ownership::LOADING_WAITING_MAX;
 use super::rooms::OwnerState;
 use super::session::{Flags, NOWHERE};
@@ -29,6 +31,9 @@ use crate::observe::limits::Limit;
 /// Sessions looked at in one turn for the sake of rooms whose door has changed.
 const LOOKED_AT_PER_TURN: u32 = 512;
 
+/// Orders that wait for their worker's next turn, at most: each is a request's, and requests are bounded before.
+const PLACED_MAX: usize = 4_096;
+
 /// An order for a room, from somebody who may give it.
 #[derive(Debug)]
 pub struct Order {
@@ -38,6 +43,29 @@ pub struct Order {
     pub deed: Deed,
     /// Who waits for the answer; dropped where the room cannot be reached at the moment.
     pub answer: oneshot::Sender<Told>,
+}
+
+/// Where HTTP requests hand their orders to the worker that serves them.
+#[derive(Debug, Clone)]
+pub struct OrderDesk {
+    orders: mpsc::SyncSender<Order>,
+    notify: Arc<Notify>,
+}
+
+impl OrderDesk {
+    /// A desk whose worker is woken by `notify`, and where the worker finds the orders.
+    pub(super) fn new(notify: Arc<Notify>) -> (Self, mpsc::Receiver<Order>) {
+        let (orders, placed) = mpsc::sync_channel(PLACED_MAX);
+        (Self { orders, notify }, placed)
+    }
+
+    /// Hands an order over. It is refused where far too many wait, and its answer is dropped where the worker has ended.
+    pub fn place(&self, order: Order) {
+        if let Err(mpsc::TrySendError::Full(order)) = self.orders.try_send(order) {
+            let _ = order.answer.send(Told::Refused(Refusal::until(ErrorCode::Overloaded, 500_000)));
+        }
+        self.notify.notify_one();
+    }
 }
 
 /// What is to be done in a room.
@@ -79,6 +107,19 @@ pub enum Deed {
         /// Only where it is set as one of these tags says.
         if_match: Option<Vec<String>>,
     },
+    /// Number and show an event of the platform.
+    Push(Box<Push>),
+}
+
+/// An event of the platform on its way into a room.
+#[derive(Debug)]
+pub struct Push {
+    /// Under which it happens once; empty: each time anew.
+    pub id: Box<str>,
+    /// What it is.
+    pub event: Event,
+    /// How it fares where not everything can be shown.
+    pub priority: Priority,
 }
 
 /// What came of an order.
@@ -96,6 +137,8 @@ pub enum Told {
     Settings(Box<RoomSettings>),
     /// Nothing was set: the room is set otherwise than who asked believes.
     ChangedSince,
+    /// What became of an event.
+    Fate(Outcome),
     /// Not done.
     Refused(Refusal),
     /// The room has as many sanctions as it may.
@@ -117,9 +160,21 @@ pub(super) struct Doors {
 impl Worker {
     /// An order on its way to the room's owner.
     pub(super) fn send_order(&mut self, order: Order) {
-        match self.shared.owner(&order.room) {
-            owner if owner == self.index => self.take_order(order),
-            owner => self.post_control(owner, Control::Order(Box::new(order))),
+        let owner = self.shared.owner(&order.room);
+        if owner == self.index {
+            return self.take_order(order);
+        }
+        let Deed::Push(push) = &order.deed else {
+            return self.post_control(owner, Control::Order(Box::new(order)));
+        };
+        // Events may be many: they are requests, which a full mailbox refuses.
+        let bytes = 256 + push.event.data.len();
+        if let Err(full) = self.post(owner).normal(Request::Push(Box::new(order)), bytes, self.now.us) {
+            self.cells.mailbox_refused.add(1);
+            self.cells.refuse(ErrorCode::Overloaded);
+            if let Request::Push(order) = full.item {
+                let _ = order.answer.send(Told::Refused(Refusal::until(ErrorCode::Overloaded, 500_000)));
+            }
         }
     }
 
@@ -145,6 +200,10 @@ impl Worker {
     /// Does what an order says. A panic in it costs the room what a panic in a comment does.
     pub(super) fn obey(&mut self, room: u32, order: Order) {
         let Order { deed, answer, .. } = order;
+        let deed = match deed {
+            Deed::Push(push) => return self.push(room, *push, answer),
+            deed => deed,
+        };
         match catch_unwind(AssertUnwindSafe(|| self.carry_out(room, deed))) {
             Ok(told) => {
                 self.cells.orders.add(1);
@@ -153,6 +212,37 @@ impl Worker {
             Err(_) => self.reload(room),
         }
         self.touch(room);
+    }
+
+    /// Hands an event of the platform to the owner here; who waits hears when it is kept.
+    fn push(&mut self, room: u32, push: Push, answer: oneshot::Sender<Told>) {
+        let now = self.now;
+        let number = self.calls.next();
+        let reply = ReplyTo { worker: self.index, publisher: Publisher::Call(number) };
+        let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner else {
+            let _ = answer.send(Told::Refused(Refusal::until(ErrorCode::Unavailable, 500_000)));
+            return;
+        };
+        let Push { id, event, priority } = push;
+        let pushed =
+            catch_unwind(AssertUnwindSafe(|| active.owner.push(now, &id, event, priority, || reply)));
+        // A panic drops the answer: whoever waits is told that the room cannot be reached.
+        let Ok(fate) = pushed else { return self.reload(room) };
+        if matches!(fate, Fate::Accepted { .. } | Fate::Pending) {
+            self.cells.events_pushed.add(1);
+        }
+        match self.outcome_of(room, fate) {
+            Some(outcome) => {
+                if let Outcome::Refused(refusal) = &outcome {
+                    self.cells.refuse(refusal.code);
+                    if refusal.code == ErrorCode::IdsFull {
+                        self.cells.met(Limit::Ids);
+                    }
+                }
+                let _ = answer.send(Told::Fate(outcome));
+            }
+            None => self.calls.wait_under(number, Waiter::Event(answer)),
+        }
     }
 
     fn carry_out(&mut self, room: u32, deed: Deed) -> Told {
@@ -208,6 +298,8 @@ impl Worker {
                     Err(refusal) => Told::Refused(refusal),
                 };
             }
+            // It has its own way, since its answer may come later.
+            Deed::Push(_) => return Told::Refused(Refusal::of(ErrorCode::Internal)),
         };
         match done {
             Ok(done) => Told::Done(done, owner.epoch().clone()),

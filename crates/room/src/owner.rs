@@ -7,6 +7,7 @@
 pub mod asked;
 pub mod held;
 mod orders;
+pub mod pushed;
 mod state;
 mod succession;
 

@@ -15,6 +15,13 @@ pub const SIZE_MIN: u8 = 12;
 /// The largest text size.
 pub const SIZE_MAX: u8 = 64;
 
+/// The longest name of an event's kind, bytes.
+pub const EVENT_KIND_BYTES_MAX: usize = 32;
+/// The most data of an event, bytes.
+pub const EVENT_DATA_BYTES_MAX: usize = 2 << 10;
+/// What an entry that is no event is called on the wire: no event may be called so.
+const KINDS_TAKEN: [&str; 6] = ["comment", "retract", "fold", "pin", "clear", "state"];
+
 /// One numbered item of a room's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
@@ -215,4 +222,19 @@ pub struct Event {
     pub user: Option<Arc<Author>>,
     /// A JSON value, at most 2 KiB; empty for none.
     pub data: Box<str>,
+}
+
+impl Event {
+    /// Whether its kind is one: 1 to [`EVENT_KIND_BYTES_MAX`] of `[a-z0-9_.-]`, and not what another entry is called.
+    pub fn is_of_a_kind(&self) -> bool {
+        let allowed = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-');
+        (1..=EVENT_KIND_BYTES_MAX).contains(&self.kind.len())
+            && self.kind.bytes().all(allowed)
+            && !KINDS_TAKEN.contains(&&*self.kind)
+    }
+
+    /// Whether it has more data than it may.
+    pub fn is_too_long(&self) -> bool {
+        self.data.len() > EVENT_DATA_BYTES_MAX
+    }
 }

@@ -12,11 +12,12 @@ use hyper::body::Incoming;
 use hyper::header::ORIGIN;
 use serde_json::Value;
 
-use super::identity::{Who, now_s};
+use super::identity::Who;
 use super::{Front, Refused, Stream, Visit};
 use crate::config::webhook::Fail;
 use crate::identity::claims::{self, Claims, LIFE_S_MAX};
 use crate::identity::user::Identity;
+use crate::ingress::authority::now_s;
 use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
 

@@ -15,27 +15,19 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::identity::{bearer, now_s, unauthorized};
 use super::patience::Patience;
-use super::publish::check_form;
 use super::{Front, Refused};
-use crate::identity::api_key::{self, ApiKey, Scope};
+use crate::identity::api_key::Scope;
 use crate::identity::claims::{self, Claims, LIFE_S_MAX, RoomClaims};
 use crate::identity::tickets::NoTicket;
 use crate::identity::token::TokenError;
 use crate::identity::user::Identity;
 use crate::identity::users::{Change, NotKept, UserPatch};
+use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
+use crate::ingress::body::check_form;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
 use crate::worker::message::Control;
-
-/// Who asks.
-pub(super) enum Asking {
-    /// A back end.
-    Key(ApiKey),
-    /// A user.
-    User(Arc<Identity>),
-}
 
 /// What a ticket is asked for.
 #[derive(Deserialize)]
@@ -93,9 +85,9 @@ impl Front {
                 if !key.is_for(&room) {
                     return Err(forbidden("this key is for other rooms"));
                 }
-                Arc::new(
-                    ticket_user(user, &room, &config.token_rules.badges).map_err(|e| bad(&e.to_string()))?,
-                )
+                let (TicketUser { id, name, in_room }, badges) = (user, &config.token_rules.badges);
+                let vouched = vouched_user(id, name, in_room, &room, badges);
+                Arc::new(vouched.map_err(|e| bad(&e.to_string()))?)
             }
             (Asking::Key(_), None) => {
                 return Err(bad("say whose ticket it is: `\"user\":{\"id\":\"u1\",\"name\":\"Ann\"}`"));
@@ -144,14 +136,8 @@ impl Front {
             Some("revoke" | "disconnect") => expect_method(&request, &Method::POST, "POST")?,
             Some(_) => return Err(problem(404, "not_found", "a user has /revoke and /disconnect").into()),
         }
-        let key = match self.asking(&request)? {
-            Asking::Key(key) => {
-                allow(&key, Scope::Users)?;
-                Some(key)
-            }
-            Asking::User(identity) if identity.is_staff() => None,
-            Asking::User(_) => return Err(forbidden("this is for keys of back ends and for staff")),
-        };
+        let asking = self.asking(&request)?;
+        let key = asking.back_end(Scope::Users)?;
         if self.shared.replaced.is_set() {
             // Decided here it would hold for nobody.
             return Err(refusal(ErrorCode::Unavailable, Some(1_000), &[]).into());
@@ -222,21 +208,8 @@ impl Front {
         }
     }
 
-    /// Who shows what.
     pub(super) fn asking(&self, request: &Request<Incoming>) -> Result<Asking, Refused> {
-        let shown = bearer(request.headers())?.ok_or_else(|| {
-            unauthorized(ErrorCode::Unauthorized, "show a key or a token: `Authorization: Bearer …`")
-        })?;
-        if !shown.starts_with(api_key::MARK) {
-            return self.by_token(&shown).map(Asking::User);
-        }
-        match self.shared.identities.api_keys().find(&shown, now_s()) {
-            Some(key) => Ok(Asking::Key(key.clone())),
-            None => {
-                self.cells.tokens_refused.add(1);
-                Err(unauthorized(ErrorCode::TokenInvalid, "there is no such key, or it has ended"))
-            }
-        }
+        Asking::of(&self.shared, &self.cells, request.headers())
     }
 
     pub(super) async fn json<T: DeserializeOwned>(
@@ -263,14 +236,23 @@ impl Front {
 }
 
 /// The user that a back end vouches for, as if by a token issued now for as long as a token may live.
-fn ticket_user(user: TicketUser, room: &RoomId, badges: &[String]) -> Result<Identity, TokenError> {
+///
+/// # Errors
+/// Where a token would be refused that says so.
+pub fn vouched_user(
+    id: String,
+    name: String,
+    in_room: RoomClaims,
+    room: &RoomId,
+    badges: &[String],
+) -> Result<Identity, TokenError> {
     let now_s = now_s();
     let claims = Claims {
-        sub: user.id,
+        sub: id,
         exp: (now_s + LIFE_S_MAX) as f64,
         iat: Some(now_s as f64),
-        name: user.name,
-        rooms: [(room.as_str().to_owned(), user.in_room)].into(),
+        name,
+        rooms: [(room.as_str().to_owned(), in_room)].into(),
         ..Claims::default()
     };
     claims::admit(claims, &claims::Rules { badges: badges.to_vec(), ..claims::Rules::default() }, now_s)
@@ -287,21 +269,6 @@ pub(super) fn expect_method(
     let mut refusal = problem(405, "method_not_allowed", &format!("this is asked with {method}"));
     refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     Err(refusal.into())
-}
-
-pub(super) fn allow(key: &ApiKey, scope: Scope) -> Result<(), Refused> {
-    if key.may(scope) {
-        return Ok(());
-    }
-    Err(forbidden(&format!("this key has no scope `{}`", scope.as_str())))
-}
-
-pub(super) fn forbidden(detail: &str) -> Refused {
-    problem(403, ErrorCode::Forbidden.as_str(), detail).into()
-}
-
-pub(super) fn bad(detail: &str) -> Refused {
-    problem(400, ErrorCode::BadRequest.as_str(), detail).into()
 }
 
 /// A segment of a path without its percent signs (RFC 3986, section 2.1).

@@ -1,20 +1,19 @@
 //! Whose token a request shows.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use danmaku_wire::entry::{Author, Role};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
 use super::query::Query;
 use super::{Front, Refused};
 use crate::config::auth::Anonymous;
 use crate::identity::guest;
 use crate::identity::user::{Identity, Presence};
+use crate::ingress::authority::{bearer, by_token, unauthorized};
 use crate::ingress::problem::problem;
 
 /// Who sends a request.
@@ -75,27 +74,11 @@ impl Front {
             token => (token, None),
         };
         match token {
-            Some(token) => self.by_token(&token).map(Who::User),
+            Some(token) => by_token(&self.shared, &self.cells, &token).map(Who::User),
             None if config.anonymous == Anonymous::Refused => {
                 Err(unauthorized(ErrorCode::Unauthorized, "this server asks for a token"))
             }
             None => Ok(known.map_or(Who::Nobody, Who::Guest)),
-        }
-    }
-
-    /// The user of a token.
-    pub(super) fn by_token(&self, token: &str) -> Result<Arc<Identity>, Refused> {
-        let config = self.shared.config.load();
-        match self.shared.identities.known(token, &config, now_s()) {
-            Ok(known) => {
-                self.cells.tokens_taken.add(1);
-                self.cells.tokens_taken_again.add(u64::from(known.again));
-                Ok(known.identity)
-            }
-            Err(error) => {
-                self.cells.tokens_refused.add(1);
-                Err(unauthorized(error.code(), &error.to_string()))
-            }
         }
     }
 
@@ -131,24 +114,4 @@ impl Front {
             Who::Nobody => Ok(Presence::of_guest(stranger())),
         }
     }
-}
-
-/// The token of an `Authorization` header (RFC 6750, section 2.1), if there is one.
-pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<String>, Refused> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    match value.to_str().ok().and_then(|value| value.split_once(' ')) {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim().to_owned())),
-        _ => Err(unauthorized(ErrorCode::TokenInvalid, "write the header as `Authorization: Bearer TOKEN`")),
-    }
-}
-
-/// Seconds since 1970.
-pub(super) fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-pub(super) fn unauthorized(code: ErrorCode, detail: &str) -> Refused {
-    let mut refusal = problem(401, code.as_str(), detail);
-    refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    refusal.into()
 }

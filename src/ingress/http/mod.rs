@@ -5,6 +5,7 @@
 //! request, and the response head becomes the first bytes of the session's outbox.
 
 mod allowed;
+mod api;
 mod back_end;
 mod calling;
 mod gate;
@@ -50,7 +51,8 @@ use super::caller::Asker;
 use super::caller::announced::Announced;
 use super::listener::Entrance;
 use super::page;
-use super::problem::problem;
+use super::problem::{Refused, problem};
+use crate::api::v1;
 use crate::egress::tls::TlsLayer;
 use crate::observe::cells::Cells;
 use crate::observe::limits::Limit;
@@ -62,6 +64,8 @@ use identity::Who;
 use patience::{Patience, Watched};
 use query::Query;
 use waiting::Waiting;
+
+pub use back_end::vouched_user;
 
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
@@ -82,6 +86,7 @@ pub struct Front {
     cells: Arc<Cells>,
     inbox: Rc<Inbox>,
     waiting: Rc<Waiting>,
+    api: axum::Router,
 }
 
 /// What a request for a stream asks for; the socket is added when it is taken out of hyper.
@@ -219,7 +224,8 @@ impl Future for Asked<'_> {
 impl Front {
     /// The HTTP side of a worker that takes finished handshakes out of `inbox`.
     pub fn new(shared: Arc<Shared>, cells: Arc<Cells>, inbox: Rc<Inbox>) -> Self {
-        Self { shared, cells, inbox, waiting: Rc::default() }
+        let api = v1::routes(Arc::clone(&shared), Arc::clone(&cells), inbox.desk());
+        Self { shared, cells, inbox, waiting: Rc::default(), api }
     }
 
     /// Serves a fresh connection until it becomes a session or ends. Must be called within the worker's
@@ -392,7 +398,17 @@ impl Front {
         let opened = match (path, of_room) {
             ("/ws", _) => self.websocket(&request, &asker),
             (_, Some((_, "events"))) if asks_first => {
-                return Answering::now(preflight(READ, "GET", "authorization, last-event-id"));
+                return Answering::now(preflight(
+                    "GET, HEAD, POST, OPTIONS",
+                    "GET, POST",
+                    "authorization, content-type, idempotency-key, last-event-id",
+                ));
+            }
+            (_, Some((_, "events"))) if request.method() == Method::POST => {
+                return Answering::Later(Box::pin(self.api(request, patience)));
+            }
+            (v1::DESCRIPTION, _) if !asks_first => {
+                return Answering::Later(Box::pin(self.api(request, patience)));
             }
             (_, Some((room, "events"))) => self.events(&request, room, &asker),
             (_, Some((room, rest))) if snapshot::document(rest).is_some() => {
@@ -571,8 +587,6 @@ impl Front {
 fn of_review(rest: &str) -> Option<&str> {
     rest.strip_prefix("review").filter(|path| path.is_empty() || path.starts_with('/'))
 }
-
-type Refused = Box<Response<Full<Bytes>>>;
 
 /// Lets somebody who was answered before all was read finish, so that the answer is read: a socket that is closed with
 /// bytes unread is reset, and a reset overtakes what was written before it (RFC 9112, section 9.6).

@@ -17,12 +17,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::back_end::{Asking, allow, bad, decoded, forbidden};
-use super::identity::now_s;
+use super::back_end::decoded;
 use super::patience::Patience;
 use super::{Front, Refused};
 use crate::identity::api_key::Scope;
 use crate::identity::guest;
+use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
 use crate::ingress::caller::canonical;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::audit::Record;
@@ -182,11 +182,7 @@ impl Front {
         if request.method() != Method::GET {
             return Err(not_that_way("GET, OPTIONS"));
         }
-        match self.asking(request)? {
-            Asking::Key(key) => allow(&key, Scope::Audit)?,
-            Asking::User(identity) if identity.is_staff() => {}
-            Asking::User(_) => return Err(forbidden("this is for keys of back ends and for staff")),
-        }
+        self.asking(request)?.back_end(Scope::Audit)?;
         let (mut after, mut limit) = (0, RECORDS_MAX);
         for (name, value) in pairs(request.uri().query().unwrap_or_default())? {
             let number: Result<u64, _> = value.parse();
@@ -353,6 +349,7 @@ fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refu
         Told::ChangedSince => return Err(changed_since()),
         Told::Refused(refused) => return Err(refusal(refused.code, refused.retry_after_ms, &[]).into()),
         Told::Full => return Err(problem(409, "sanctions_full", "the room has too many sanctions").into()),
+        Told::Fate(_) => return Err(refusal(ErrorCode::Internal, None, &[]).into()),
     };
     Ok(document(status, &body))
 }

@@ -10,11 +10,9 @@ use danmaku_room::admission::Standing;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{Ack, AckState, DecodeError, ErrorCode, ServerMessage, json};
 use danmaku_wire::position::Epoch;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName, HeaderValue,
-};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
 use tokio::sync::oneshot;
 
@@ -24,6 +22,7 @@ use super::{Front, Refused, Visit};
 use crate::identity::guest;
 use crate::identity::user::Presence;
 use crate::ingress::addresses::Place;
+use crate::ingress::body;
 use crate::ingress::caller::Asker;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
@@ -71,10 +70,10 @@ impl Front {
             return Err(refusal.into());
         }
         let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
-        check_form(request.headers())?;
+        body::check_form(request.headers())?;
         let max = self.shared.config.load().body_bytes_max;
         if request.body().size_hint().lower() > max as u64 {
-            return Err(self.too_long(max));
+            return Err(body::too_long(&self.cells, max));
         }
         let query = Query::parse(request.uri().query().unwrap_or(""))?;
         if query.ticket.is_some() {
@@ -88,27 +87,9 @@ impl Front {
         Ok((room, user))
     }
 
-    fn too_long(&self, max: usize) -> Refused {
-        self.cells.met(Limit::BodyBytes);
-        problem(413, "body_too_long", &format!("the body of a comment is at most {max} bytes long")).into()
-    }
-
     /// Reads the body, within its bounds of size and time.
     pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Refused> {
-        let config = self.shared.config.load_full();
-        let whole = Limited::new(body, config.body_bytes_max).collect();
-        match tokio::time::timeout(Duration::from_millis(config.handshake_ms), whole).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_long(config.body_bytes_max)),
-            Ok(Err(_)) => {
-                Err(problem(400, "bad_request", "the body ended early, or its chunks are malformed").into())
-            }
-            Err(_) => {
-                self.cells.met(Limit::BodyTime);
-                Err(problem(408, "request_timeout", "the body did not come within the time of a handshake")
-                    .into())
-            }
-        }
+        body::read(&self.shared, &self.cells, body).await
     }
 
     async fn publish_body(
@@ -145,32 +126,6 @@ impl Front {
             }
         }
     }
-}
-
-/// A body is JSON, and as it is: nothing is inflated, and nothing else is expected.
-pub(super) fn check_form(headers: &HeaderMap) -> Result<(), Refused> {
-    let is_json = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
-        let bare = kind.split(';').next().unwrap_or_default().trim();
-        bare.eq_ignore_ascii_case("application/json")
-    });
-    if !is_json {
-        return Err(
-            problem(415, "unsupported_media_type", "send JSON: `Content-Type: application/json`").into()
-        );
-    }
-    let encoded = headers.get_all(CONTENT_ENCODING).iter();
-    if encoded.into_iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(problem(
-            415,
-            "unsupported_media_type",
-            "send the body as it is, without Content-Encoding",
-        )
-        .into());
-    }
-    if headers.get(EXPECT).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
-        return Err(problem(417, "expectation_failed", "only `Expect: 100-continue` is met").into());
-    }
-    Ok(())
 }
 
 /// The command in a body.

@@ -15,9 +15,10 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
 use serde_json::{Value, json};
 
-use super::back_end::{Asking, allow, expect_method, forbidden};
+use super::back_end::expect_method;
 use super::{Front, Refused};
 use crate::identity::api_key::Scope;
+use crate::ingress::authority::{Asking, allow, forbidden};
 use crate::ingress::problem::{problem, refusal};
 use crate::worker::review::{ReviewAnswer, ReviewAsk, name_of, number_of};
 

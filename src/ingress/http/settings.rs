@@ -9,11 +9,11 @@ use hyper::header::{ETAG, HeaderValue, IF_MATCH};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::{Deserialize, Deserializer};
 
-use super::back_end::bad;
 use super::moderation::{Staff, changed_since, document, not_that_way};
 use super::patience::Patience;
 use super::{Front, Refused};
 use crate::identity::claims::TokenRole;
+use crate::ingress::authority::bad;
 use crate::worker::orders::{Deed, Told};
 use crate::worker::settings::RoomSettings;
 

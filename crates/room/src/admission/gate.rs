@@ -289,6 +289,19 @@ impl Gate {
         }
     }
 
+    /// Whether what can be spared may pass at the moment: not where the breaker is open.
+    ///
+    /// # Errors
+    /// Where it is.
+    pub fn spare(&mut self, now: Now) -> Result<(), Refusal> {
+        if self.acts(Rule::Breaker)
+            && let Err(wait) = self.breaker.check(&self.limits.breaker, now.us)
+        {
+            self.meet(Rule::Breaker, Some(wait))?;
+        }
+        Ok(())
+    }
+
     /// Takes notice of the load behind the room.
     pub fn observe(&mut self, now: Now, load: &Load) {
         self.breaker.observe(&self.limits.breaker, load, now.us);
