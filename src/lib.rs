@@ -6,6 +6,7 @@
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod directory;
 pub mod egress;
 pub mod handover;
 pub mod hook;

@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api;
 use crate::config::{Config, Reloaded};
+use crate::directory::Directory;
 use crate::handover::Replaced;
 use crate::handover::forward::{Answer, Forwarded};
 use crate::handover::giver::Giver;
@@ -139,7 +140,8 @@ impl Unopened {
             ring: ring(workers)?,
             post,
             bells: bells.clone(),
-            directory: DashMap::new(),
+            cells: cells.clone(),
+            directory: Directory::default(),
             doors: DashMap::new(),
             audit: crate::observe::audit::Audit::default(),
             config: ArcSwap::from_pointee(config),

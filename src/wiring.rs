@@ -1,7 +1,7 @@
 //! Every part built once, and what the workers share.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -15,12 +15,14 @@ use danmaku_wire::position::Epoch;
 use dashmap::DashMap;
 
 use crate::config::Config;
+use crate::directory::Directory;
 use crate::handover::Replaced;
 use crate::hook::Hook;
 use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
 use crate::observe::audit::Audit;
+use crate::observe::cells::Cells;
 use crate::snapshots::Snapshots;
 use crate::word_files::WordFiles;
 use crate::worker::message::{Control, Request};
@@ -65,8 +67,10 @@ pub struct Shared {
     pub post: Vec<Post>,
     /// Everyone's bell, by worker.
     pub bells: Vec<Bell>,
+    /// Everyone's numbers, by worker.
+    pub cells: Vec<Arc<Cells>>,
     /// Members of each room on all workers: read at joins and by the API, never for a delivery.
-    pub directory: DashMap<RoomId, Arc<AtomicU32>>,
+    pub directory: Directory,
     /// Who may not come into which room; a room that keeps nobody out is not in it. Written by the worker that owns the
     /// room, read when somebody comes in.
     pub doors: DashMap<RoomId, Door>,
@@ -165,21 +169,6 @@ impl Shared {
         let n = self.epochs.fetch_add(1, Ordering::Relaxed);
         let text = format!("{}-{n}", base36(self.incarnation));
         Epoch::parse(&text).expect("base 36 and a dash are within the alphabet")
-    }
-
-    /// The count of a room's members on all workers.
-    pub fn online(&self, room: &RoomId) -> Arc<AtomicU32> {
-        Arc::clone(&self.directory.entry(room.clone()).or_default())
-    }
-
-    /// How many are in a room.
-    pub fn members(&self, room: &RoomId) -> u32 {
-        self.directory.get(room).map_or(0, |n| n.load(Ordering::Relaxed))
-    }
-
-    /// Forgets a room that nobody is in.
-    pub fn forget(&self, room: &RoomId) {
-        self.directory.remove_if(room, |_, n| n.load(Ordering::Relaxed) == 0 && Arc::strong_count(n) == 1);
     }
 }
 

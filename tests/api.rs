@@ -194,3 +194,145 @@ fn the_description_is_read_by_everybody() {
     assert_eq!((answer.status, answer.code()), (405, "method_not_allowed".to_owned()));
     assert!(answer.header("allow").is_some_and(|allow| allow.contains("GET")), "{answer:?}");
 }
+
+fn get(server: &Server, path: &str, shown: &str) -> Answer {
+    ask(server, "GET", path, shown, &Value::Null)
+}
+
+/// Rooms are listed a page at a time and each once, a key for some sees those alone, and nothing is opened by asking.
+#[test]
+fn rooms_are_listed_and_described() {
+    let server = start("3");
+    let staff = server.staff_key();
+    let mut members: Vec<_> =
+        ["a", "b", "b", "c", "d"].map(|room| RawSocket::join(server.address, room, "")).into();
+    members.iter_mut().for_each(|member| {
+        member.hears("\"snapshot\"");
+    });
+    members[1].say(r#"{"send":{"id":"x","text":"hello"}}"#);
+    members[1].hears("\"ack\"");
+    let mut shown = Vec::new();
+    let mut next = String::new();
+    loop {
+        let page = get(&server, &format!("/api/v1/rooms?limit=2{next}"), &staff).json();
+        let items = page["items"].as_array().expect("items");
+        assert!(items.len() <= 2);
+        shown.extend(items.iter().map(|item| {
+            (item["room"].as_str().expect("a name").to_owned(), item["online"].as_u64().expect("a count"))
+        }));
+        let Some(after) = page["next"].as_str() else { break };
+        next = format!("&after={after}");
+    }
+    let expected = [("a", 1), ("b", 2), ("c", 1), ("d", 1)].map(|(room, n)| (room.to_owned(), n));
+    assert_eq!(shown, expected);
+    let some = key(&server, &["--scope", "rooms", "--room", "d", "--room", "b", "--room", "z"]);
+    until("the key is known", || get(&server, "/api/v1/rooms", &some).status == 200);
+    let page = get(&server, "/api/v1/rooms?limit=1", &some).json();
+    assert_eq!(page, json!({ "items": [{ "room": "b", "online": 2 }], "next": "b" }));
+    let page = get(&server, "/api/v1/rooms?after=b", &some).json();
+    assert_eq!(page, json!({ "items": [{ "room": "d", "online": 1 }] }));
+    assert_eq!(get(&server, "/api/v1/rooms/a", &some).code(), "forbidden");
+    assert_eq!(get(&server, "/api/v1/stats", &some).code(), "forbidden");
+
+    let room = get(&server, "/api/v1/rooms/b", &staff).json();
+    assert_eq!((&room["room"], &room["online"], &room["seq"]), (&json!("b"), &json!(2), &json!(1)), "{room}");
+    assert_eq!(get(&server, "/api/v1/rooms/z", &staff).code(), "room_not_found");
+    assert_eq!(get(&server, "/api/v1/rooms/a%20b", &staff).code(), "room_invalid");
+    for query in ["limit=0", "limit=501", "limit=x", "page=1"] {
+        assert_eq!(get(&server, &format!("/api/v1/rooms?{query}"), &staff).code(), "bad_request", "{query}");
+    }
+    let stats = get(&server, "/api/v1/stats", &staff).json();
+    assert_eq!(
+        (&stats["rooms"], &stats["workers"], &stats["leaving"]),
+        (&json!(4), &json!(3), &json!(false))
+    );
+    assert_eq!(stats["numbers"]["published"], 1, "{stats}");
+    drop(members);
+    until("rooms that nobody is in are not listed for ever", || {
+        get(&server, "/api/v1/stats", &staff).json()["numbers"]["connections"] == 0
+    });
+}
+
+/// What a user has spent is seen, and not spent by looking; sanctions against the user are told with it.
+#[test]
+fn what_limiters_know_of_a_user_is_told() {
+    let rate = [("DANMAKU__LIMITS__USER_BURST", "5"), ("DANMAKU__LIMITS__USER_PER_S", "0.001")];
+    let env: Vec<_> = [KEYS, ("DANMAKU__AUTH__ANONYMOUS", "true")].into_iter().chain(rate).collect();
+    let server = Server::start_with(&["--workers", "2"], &env);
+    let staff = server.staff_key();
+    let path = "/api/v1/rooms/r1/users/u1/limits";
+    assert_eq!(get(&server, path, &staff).code(), "room_not_found");
+    let shown = format!("Authorization: Bearer {}\r\n", token("u1", "viewer"));
+    let mut member = RawSocket::join(server.address, "r1", &shown);
+    member.hears("\"snapshot\"");
+    let tokens = || {
+        let seen = get(&server, path, &staff).json();
+        (seen["rate"]["tokens"].as_f64().expect("a rate").round(), seen["saidMsAgo"].is_u64())
+    };
+    assert_eq!(tokens(), (5.0, false));
+    for id in ["a", "b"] {
+        member.say(&json!({ "send": { "id": id, "text": "hello" } }).to_string());
+        member.hears("\"ack\"");
+    }
+    for _ in 0..3 {
+        assert_eq!(tokens(), (3.0, true));
+    }
+    let mute = json!({ "user": "u1", "ttlMs": 60_000 });
+    assert_eq!(ask(&server, "POST", "/api/v1/rooms/r1/mutes", &staff, &mute).status, 201);
+    let seen = get(&server, path, &staff).json();
+    assert_eq!(seen["sanctions"][0]["measure"], "mute", "{seen}");
+    assert_eq!(get(&server, "/api/v1/rooms/r1/users/u2/limits", &staff).json()["sanctions"], json!([]));
+}
+
+/// Keys are made by keys that can do as much, count at once, are listed without their secrets, and count no more when they
+/// are revoked; who did it is in the audit.
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let server = start("2");
+    let staff = server.staff_key();
+    let keys = "/api/v1/keys";
+    let make = |shown: &str, body: &Value| ask(&server, "POST", keys, shown, body);
+    let narrow = json!({ "name": "shop", "scopes": ["keys", "events"], "rooms": ["r1", "r2"] });
+    let made = make(&staff, &narrow);
+    assert_eq!(made.status, 201, "{made:?}");
+    let shop = made.json()["key"].as_str().expect("a key").to_owned();
+    for (body, status, code) in [
+        (json!({ "name": "x", "scopes": ["events"], "rooms": ["r1"] }), 201, ""),
+        (json!({ "name": "x", "scopes": ["events"] }), 403, "forbidden"),
+        (json!({ "name": "x", "rooms": ["r1"] }), 403, "forbidden"),
+        (json!({ "name": "x", "scopes": ["users"], "rooms": ["r1"] }), 403, "forbidden"),
+        (json!({ "name": "x", "scopes": ["events"], "rooms": ["r3"] }), 403, "forbidden"),
+        (json!({ "name": "", "scopes": ["events"], "rooms": ["r1"] }), 400, "bad_request"),
+        (json!({ "scopes": ["events"], "rooms": ["r1"] }), 400, "bad_request"),
+        (json!({ "name": "x", "scopes": ["events"], "rooms": ["r1"], "expiresInMs": 1 }), 400, "bad_request"),
+    ] {
+        let answer = make(&shop, &body);
+        assert_eq!(answer.status, status, "{body} {answer:?}");
+        assert!(status == 201 || answer.code() == code, "{body} {answer:?}");
+    }
+    assert_eq!(make(&staff, &json!({ "name": "x", "scopes": ["evnts"] })).code(), "bad_request");
+    assert_eq!(make(&staff, &json!({ "name": "x", "rooms": ["a b"] })).code(), "bad_request");
+    let listed = get(&server, keys, &shop);
+    let items = listed.json()["items"].as_array().expect("items").clone();
+    assert_eq!(items.len(), 2, "its own and the one that it made: {listed:?}");
+    let everything = get(&server, keys, &staff);
+    for secret in [&shop, &staff] {
+        let secret = secret.rsplit('_').next().expect("a secret");
+        assert!(!everything.body.contains(secret) && !everything.body.contains("sha256"), "{everything:?}");
+    }
+    assert_eq!(
+        ask(&server, "POST", EVENTS, &shop, &json!({ "type": "gift" })).status,
+        200,
+        "it counts at once"
+    );
+    let id = |key: &str| key.split('_').nth(1).expect("an id").to_owned();
+    let revoke = |shown: &str, id: &str| ask(&server, "DELETE", &format!("{keys}/{id}"), shown, &Value::Null);
+    assert_eq!(revoke(&shop, &id(&staff)).code(), "forbidden");
+    assert_eq!(revoke(&shop, "nobody").code(), "not_found");
+    assert_eq!(revoke(&staff, &id(&shop)).status, 204);
+    assert_eq!(ask(&server, "POST", EVENTS, &shop, &json!({ "type": "gift" })).status, 401, "not any more");
+    let audit = get(&server, "/api/v1/audit", &staff).json();
+    let done: Vec<_> = audit["items"].as_array().expect("items").iter().map(|item| &item["action"]).collect();
+    assert_eq!(done, ["add_key", "add_key", "revoke_key"], "{audit}");
+    assert!(!audit.to_string().contains(shop.rsplit('_').next().expect("a secret")));
+}

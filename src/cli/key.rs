@@ -58,10 +58,10 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), CliError> {
                 rooms: room.clone(),
                 expires: expires_in.map(|time| now_s + time.us() / 1_000_000),
             };
-            writeln!(std::io::stdout(), "{}", Keys::read(&data_dir)?.add(new, now_s)?)?;
+            writeln!(std::io::stdout(), "{}", Keys::to_change(&data_dir)?.add(new, now_s)?)?;
         }
         KeyCommand::List { common } => list(&Keys::read(&common.load()?.data_dir)?)?,
-        KeyCommand::Revoke { common, id } => Keys::read(&common.load()?.data_dir)?.revoke(id)?,
+        KeyCommand::Revoke { common, id } => Keys::to_change(&common.load()?.data_dir)?.revoke(id)?,
     }
     Ok(())
 }

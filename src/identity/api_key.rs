@@ -21,10 +21,14 @@ use crate::wiring::base36;
 pub const FILE: &str = "keys.toml";
 /// The file with the secret of the key that the first start makes.
 pub const STAFF_FILE: &str = "staff.key";
+/// The file that is locked while keys are changed.
+const LOCK_FILE: &str = "keys.lock";
 /// What a key begins with, before its id.
 pub const MARK: &str = "dk_";
 /// The longest text that may be a key, bytes.
 const SHOWN_BYTES_MAX: usize = 128;
+/// The longest name of a key, characters.
+const NAME_CHARS_MAX: usize = 128;
 /// Keys in the file, at most.
 const KEYS_MAX: usize = 10_000;
 
@@ -76,6 +80,12 @@ pub enum KeysError {
     /// A room's name is none.
     #[error("`{0}` is not a room: 1 to 64 of A-Z a-z 0-9 _ -")]
     Room(String),
+    /// A scope's name is none.
+    #[error("`{0}` is not a scope: tickets, users, moderation, audit, events, rooms or keys")]
+    Scope(String),
+    /// A name that would not fit into a line.
+    #[error("the name of a key has 1 to 128 characters, none of them a control character")]
+    Name,
     /// Too many keys.
     #[error("there are {KEYS_MAX} keys already; revoke some first")]
     Full,
@@ -99,6 +109,8 @@ pub struct NewKey {
 pub struct Keys {
     path: PathBuf,
     keys: Vec<ApiKey>,
+    /// Held while they are changed, so that of two who do it at once none undoes what the other did.
+    _lock: Option<File>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -121,9 +133,21 @@ impl Keys {
             Err(source) => return Err(KeysError::Io { path, source }),
         };
         match toml::from_str::<Kept>(&text) {
-            Ok(kept) => Ok(Self { path, keys: kept.key }),
+            Ok(kept) => Ok(Self { path, keys: kept.key, _lock: None }),
             Err(error) => Err(KeysError::Parse { path, message: error.message().to_owned() }),
         }
+    }
+
+    /// Reads the keys in order to change them. Waits for whoever else changes them.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or nothing can be written beside it.
+    pub fn to_change(data_dir: &Path) -> Result<Self, KeysError> {
+        let path = data_dir.join(LOCK_FILE);
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let lock = lock.map_err(|source| KeysError::Io { path, source })?;
+        Ok(Self { _lock: Some(lock), ..Self::read(data_dir)? })
     }
 
     /// The keys, oldest first.
@@ -138,6 +162,14 @@ impl Keys {
     pub fn add(&mut self, new: NewKey, now_s: u64) -> Result<String, KeysError> {
         if self.keys.len() >= KEYS_MAX {
             return Err(KeysError::Full);
+        }
+        let is_none = |name: &&String| Scope::ALL.iter().all(|scope| scope.as_str() != **name);
+        if let Some(wrong) = new.scopes.iter().find(is_none) {
+            return Err(KeysError::Scope(wrong.clone()));
+        }
+        if !(1..=NAME_CHARS_MAX).contains(&new.name.chars().count()) || new.name.chars().any(char::is_control)
+        {
+            return Err(KeysError::Name);
         }
         if let Some(wrong) = new.rooms.iter().find(|room| RoomId::parse(room).is_err()) {
             return Err(KeysError::Room(wrong.clone()));
@@ -216,6 +248,15 @@ impl ApiKey {
         self.scopes.is_empty() || self.scopes.iter().any(|name| name == scope.as_str())
     }
 
+    /// Whether it can do all that another can, and as long: whoever shows it may make that one, or revoke it.
+    pub fn covers(&self, scopes: &[String], rooms: &[String], expires: Option<u64>) -> bool {
+        let holds = |own: &[String], other: &[String]| {
+            own.is_empty() || !other.is_empty() && other.iter().all(|one| own.contains(one))
+        };
+        let as_long = self.expires.is_none_or(|own| expires.is_some_and(|other| other <= own));
+        as_long && holds(&self.scopes, scopes) && holds(&self.rooms, rooms)
+    }
+
     /// Whether it is for a room.
     pub fn is_for(&self, room: &RoomId) -> bool {
         self.rooms.is_empty() || self.rooms.iter().any(|name| name == room.as_str())
@@ -235,9 +276,17 @@ pub enum Scope {
     Audit,
     /// Showing events in rooms.
     Events,
+    /// Reading which rooms there are, how they stand, and what they know of a user.
+    Rooms,
+    /// Making, listing and revoking keys, none of which can do more than the one that is shown.
+    Keys,
 }
 
 impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Tickets, Self::Users, Self::Moderation, Self::Audit, Self::Events, Self::Rooms, Self::Keys];
+
     /// As keys name it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -246,6 +295,8 @@ impl Scope {
             Self::Moderation => "moderation",
             Self::Audit => "audit",
             Self::Events => "events",
+            Self::Rooms => "rooms",
+            Self::Keys => "keys",
         }
     }
 }
@@ -260,7 +311,7 @@ pub fn first_start(data_dir: &Path, now_s: u64) -> Result<Option<PathBuf>, KeysE
     if data_dir.join(FILE).exists() {
         return Ok(None);
     }
-    let mut keys = Keys::read(data_dir)?;
+    let mut keys = Keys::to_change(data_dir)?;
     let key =
         keys.add(NewKey { name: "staff, made at the first start".into(), ..NewKey::default() }, now_s)?;
     let path = data_dir.join(STAFF_FILE);
@@ -341,12 +392,12 @@ mod tests {
         let scratch = Scratch::new("shown");
         fs::create_dir_all(&scratch.0).expect("a directory");
         let mut keys = Keys::read(&scratch.0).expect("none yet");
-        let all = keys.add(NewKey::default(), 9).expect("added");
+        let all = keys.add(NewKey { name: "all".into(), ..NewKey::default() }, 9).expect("added");
         let new = NewKey {
+            name: "narrow".into(),
             scopes: vec!["users".into()],
             rooms: vec!["r1".into()],
             expires: Some(100),
-            ..NewKey::default()
         };
         let narrow = keys.add(new, 9).expect("added");
         let shown = ShownKeys::read(&scratch.0).expect("readable");
@@ -380,12 +431,64 @@ mod tests {
         assert_eq!(read.all(), keys.all());
         let id = read.all()[0].id.clone();
         assert_eq!(key.split('_').nth(1), Some(&*id));
-        let wrong = NewKey { rooms: vec!["a b".into()], ..NewKey::default() };
+        let named = || NewKey { name: "x".into(), ..NewKey::default() };
+        let wrong = NewKey { rooms: vec!["a b".into()], ..named() };
         assert!(matches!(keys.add(wrong, 9), Err(KeysError::Room(_))));
+        let wrong = NewKey { scopes: vec!["evnts".into()], ..named() };
+        assert!(matches!(keys.add(wrong, 9), Err(KeysError::Scope(_))));
+        assert!(matches!(keys.add(NewKey::default(), 9), Err(KeysError::Name)));
         assert!(matches!(keys.revoke("nobody"), Err(KeysError::Unknown(_))));
         keys.revoke(&id).expect("revoked");
         assert!(Keys::read(&scratch.0).expect("readable").all().is_empty());
         fs::write(scratch.0.join(FILE), "[[key]]\nname = 1").expect("written");
         assert!(matches!(Keys::read(&scratch.0), Err(KeysError::Parse { .. })));
+    }
+
+    /// `ApiKey::covers`: nobody is given more than whoever gives it has; an empty list is everything.
+    #[test]
+    fn a_key_covers_what_is_no_more_than_itself() {
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (own, other, covers) in [
+            (("", ""), ("", ""), true),
+            (("", ""), ("users", "r1"), true),
+            (("keys users", ""), ("users", ""), true),
+            (("keys users", ""), ("", ""), false),
+            (("keys users", ""), ("users events", ""), false),
+            (("keys", "r1 r2"), ("keys", "r2"), true),
+            (("keys", "r1 r2"), ("keys", ""), false),
+            (("keys", "r1 r2"), ("keys", "r3"), false),
+        ] {
+            let key = ApiKey {
+                id: String::new(),
+                name: String::new(),
+                sha256: String::new(),
+                scopes: list(own.0),
+                rooms: list(own.1),
+                created: 0,
+                expires: None,
+            };
+            assert_eq!(key.covers(&list(other.0), &list(other.1), None), covers, "{own:?} {other:?}");
+            let ending = ApiKey { expires: Some(9), ..key };
+            for (expires, within) in [(None, false), (Some(10), false), (Some(9), true)] {
+                assert_eq!(ending.covers(&list(other.0), &list(other.1), expires), covers && within);
+            }
+        }
+    }
+
+    /// `Keys::to_change`: of many who add at once, none undoes what another did.
+    #[test]
+    fn keys_that_are_made_at_once_are_all_kept() {
+        let scratch = Scratch::new("at-once");
+        fs::create_dir_all(&scratch.0).expect("a directory");
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let dir = &scratch.0;
+                scope.spawn(move || {
+                    let new = NewKey { name: format!("k{n}"), ..NewKey::default() };
+                    Keys::to_change(dir).and_then(|mut keys| keys.add(new, n)).expect("added");
+                });
+            }
+        });
+        assert_eq!(Keys::read(&scratch.0).expect("readable").all().len(), 8);
     }
 }

@@ -275,6 +275,15 @@ impl Identities {
         }
     }
 
+    /// Reads the keys of back ends again, at once.
+    ///
+    /// # Errors
+    /// When they cannot be read; the old ones stay.
+    pub fn read_api_keys(&self, data_dir: &Path) -> Result<(), KeysError> {
+        self.api_keys.store(Arc::new(ShownKeys::read(data_dir)?));
+        Ok(())
+    }
+
     /// Looks after published keys and the keys of back ends, for ever.
     pub async fn watch(&self, data_dir: &Path, cells: &Cells) {
         let file = data_dir.join(api_key::FILE);

@@ -41,7 +41,7 @@ impl Worker {
     /// touches one thread; else this worker.
     pub(super) fn place(&mut self, arrival: Arrival) {
         let owner = self.shared.owner(&arrival.room);
-        let small = self.shared.members(&arrival.room) < self.config.spread_members;
+        let small = self.shared.directory.members(&arrival.room) < self.config.spread_members;
         if owner == self.index || !small || self.leaving() {
             return self.adopt(arrival);
         }
@@ -169,7 +169,7 @@ impl Worker {
     /// the session has to change its worker for it, which the reader of its input then does.
     pub(super) fn move_to(&mut self, slot: u32, room: RoomId, since: Option<Position>) -> Option<Move> {
         let owner = self.shared.owner(&room);
-        let small = self.shared.members(&room) < self.config.spread_members;
+        let small = self.shared.directory.members(&room) < self.config.spread_members;
         let movable = self.slab.cold(slot).unanswered == 0 && !self.slab.hot(slot).flags.any(Flags::BRIDGED);
         if owner != self.index && small && movable && !self.leaving() {
             return Some(Move { owner, room, since });
@@ -282,7 +282,7 @@ impl Worker {
         if self.rooms.len() >= self.config.rooms_max {
             return None;
         }
-        let online = self.shared.online(&room);
+        let online = self.shared.directory.online(&room);
         let view = View::new(self.config.tick_max_us);
         Some(self.rooms.insert(LocalRoom { id: room, owner: None, left: None, view, online }))
     }
@@ -293,7 +293,7 @@ impl Worker {
             Some(index) => index,
             // An owner must exist for whoever follows; the bound is kept where members come in.
             None => {
-                let online = self.shared.online(room);
+                let online = self.shared.directory.online(room);
                 let view = View::new(self.config.tick_max_us);
                 self.rooms.insert(LocalRoom { id: room.clone(), owner: None, left: None, view, online })
             }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
 use danmaku_room::admission::Refusal;
+use danmaku_room::admission::gate::inspection::Inspection;
 use danmaku_room::form::Encoding;
 use danmaku_room::house::sanction::{Measure, Sanction, Target};
 use danmaku_room::house::settings::Patch;
@@ -109,6 +110,10 @@ pub enum Deed {
     },
     /// Number and show an event of the platform.
     Push(Box<Push>),
+    /// Tell how the room stands.
+    Describe,
+    /// Tell what its limiters know of a user.
+    Inspect(UserId),
 }
 
 /// An event of the platform on its way into a room.
@@ -139,6 +144,10 @@ pub enum Told {
     ChangedSince,
     /// What became of an event.
     Fate(Outcome),
+    /// How the room stands.
+    Described(Box<Described>),
+    /// What its limiters know of a user.
+    Inspected(Box<Inspection>),
     /// Not done.
     Refused(Refusal),
     /// The room has as many sanctions as it may.
@@ -147,6 +156,23 @@ pub enum Told {
 
 fn settings_of<R>(owner: &Owner<R>) -> RoomSettings {
     RoomSettings { settings: owner.settings().clone(), state: Arc::clone(owner.state()) }
+}
+
+/// How a room stands, as its owner knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The last number that was given.
+    pub seq: u64,
+    /// Entries shown that the store has not confirmed.
+    pub unstored: usize,
+    /// Sanctions in force.
+    pub sanctions: usize,
+    /// Comments that wait for a moderator, and those that wait for the room's delay.
+    pub held: (usize, usize),
+    /// Comments that wait for the platform's ruling.
+    pub asked: usize,
 }
 
 /// Rooms whose door has changed, and how far their members were looked at.
@@ -298,6 +324,17 @@ impl Worker {
                     Err(refusal) => Told::Refused(refusal),
                 };
             }
+            Deed::Describe => {
+                return Told::Described(Box::new(Described {
+                    epoch: owner.epoch().clone(),
+                    seq: owner.last_seq(),
+                    unstored: owner.unstored(),
+                    sanctions: owner.sanctions().in_force(now.wall_ms).count(),
+                    held: owner.held_count(),
+                    asked: owner.asked_count(),
+                }));
+            }
+            Deed::Inspect(user) => return Told::Inspected(Box::new(owner.inspect(now, &user))),
             // It has its own way, since its answer may come later.
             Deed::Push(_) => return Told::Refused(Refusal::of(ErrorCode::Internal)),
         };

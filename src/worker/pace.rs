@@ -52,7 +52,7 @@ impl Worker {
     /// Whether a session may go to a room that it would create; it is told if it may not. A room is created by whoever
     /// joins it while no worker knows it.
     pub(super) fn may_create(&mut self, slot: u32, room: &RoomId) -> bool {
-        if self.shared.directory.contains_key(room) {
+        if self.shared.directory.contains(room) {
             return true;
         }
         let place = self.slab.cold(slot).place;

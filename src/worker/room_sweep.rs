@@ -133,7 +133,7 @@ impl Worker {
         if unused && !self.touched.contains(&index) && !self.dirty.contains(&index) {
             let id = local.id.clone();
             self.rooms.remove(index);
-            self.shared.forget(&id);
+            self.shared.directory.forget(&id);
         }
     }
 }

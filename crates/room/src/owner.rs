@@ -15,13 +15,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use danmaku_wire::entry::{Author, Body, Comment, Entry, SIZE_MAX, SIZE_MIN, Tier, Visibility};
-use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
+use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId, UserId};
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use siphasher::sip::SipHasher13;
 
 use crate::Now;
 use crate::admission::breaker::{self, Load};
+use crate::admission::gate::inspection::Inspection;
 use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
 use crate::admission::policy::keeps_order;
@@ -546,6 +547,16 @@ impl<R> Owner<R> {
     pub fn observe(&mut self, now: Now, load: &Load) {
         let stall_us = self.unstored.front().map_or(0, |(_, _, us)| now.us.saturating_sub(*us));
         self.gate.observe(now, &Load { stall_us: load.stall_us.max(stall_us), ..*load });
+    }
+
+    /// What its limiters know of a user.
+    pub fn inspect(&self, now: Now, user: &UserId) -> Inspection {
+        self.gate.inspect(now, user)
+    }
+
+    /// The last number that was given, sealed or not.
+    pub fn last_seq(&self) -> u64 {
+        self.next_seq - 1
     }
 
     /// What its breaker does, and how often that has opened since this was last asked.

@@ -115,6 +115,7 @@ fn start() -> Arc<Shared> {
         ring: HashRing::build(RingSeed::new([7; 16]), members).expect("two members"),
         post,
         bells: bells.clone(),
+        cells: Vec::new(),
         directory: Default::default(),
         doors: Default::default(),
         audit: Default::default(),

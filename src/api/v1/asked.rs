@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{FromRequestParts, RawPathParams, Request};
-use danmaku_wire::id::RoomId;
+use danmaku_wire::id::{RoomId, UserId};
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +13,11 @@ use super::answer::Problem;
 use crate::ingress::authority::{Asking, bad};
 use crate::ingress::body;
 use crate::ingress::problem::{Refused, problem};
+
+/// Items of a page, unless fewer or more are asked for.
+const PAGE_DEFAULT: usize = 100;
+/// Items of a page, at most.
+const PAGE_MAX: usize = 500;
 
 /// Whether a request was read to its end, for the connection that it came on: one of which something is unread cannot
 /// take another request. Put into the request's extensions.
@@ -45,6 +50,55 @@ impl FromRequestParts<Api> for InRoom {
         RoomId::parse(&name)
             .map(Self)
             .map_err(|error| problem(400, "room_invalid", &error.to_string()).into())
+    }
+}
+
+/// The user of a path, in a room of it.
+pub(super) struct OfUser(pub(super) UserId);
+
+impl FromRequestParts<Api> for OfUser {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let name = named(parts, api, "user").await?;
+        let wrong = |_| bad("a user's id is 1 to 64 bytes, none of them a control character").into();
+        UserId::parse(&name).map(Self).map_err(wrong)
+    }
+}
+
+/// The id of a path.
+pub(super) struct OfId(pub(super) String);
+
+impl FromRequestParts<Api> for OfId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        named(parts, api, "id").await.map(Self)
+    }
+}
+
+/// Which part of a list: `after` a name, and at most so many.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The last name that was shown.
+    pub(super) after: Option<String>,
+    /// How many.
+    pub(super) limit: usize,
+}
+
+impl FromRequestParts<Api> for Page {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let mut page = Self { after: None, limit: PAGE_DEFAULT };
+        for (name, value) in form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+            match (&*name, value.parse()) {
+                ("after", _) => page.after = Some(value.into_owned()),
+                ("limit", Ok(limit @ 1..=PAGE_MAX)) => page.limit = limit,
+                _ => return Err(bad("the query may have `after` and `limit`, which is 1 to 500").into()),
+            }
+        }
+        Ok(page)
     }
 }
 

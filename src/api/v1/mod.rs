@@ -6,6 +6,8 @@
 mod answer;
 mod asked;
 mod events;
+mod keys;
+mod rooms;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,9 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::ingress::authority::{Asking, now_s};
 use crate::ingress::problem::{Refused, problem, refusal};
+use crate::observe::audit::Record;
 use crate::observe::cells::Cells;
 use crate::wiring::Shared;
 use crate::worker::orders::{Deed, Order, OrderDesk, Told};
@@ -34,6 +38,17 @@ pub use asked::Heard;
 pub const ROOT: &str = "/api/v1";
 /// Where the description is.
 pub const DESCRIPTION: &str = "/api/v1/openapi.json";
+
+/// Whether a path is one of those that are asked for here alone.
+pub fn serves(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(ROOT) else { return false };
+    let of_room = || match rest.strip_prefix("/rooms/").map(|rest| rest.split_once('/')) {
+        Some(None) => true,
+        Some(Some((_, rest))) => rest.starts_with("users/"),
+        None => false,
+    };
+    matches!(rest, "/rooms" | "/stats" | "/keys") || rest.starts_with("/keys/") || of_room()
+}
 
 /// What handlers work with.
 #[derive(Clone)]
@@ -59,7 +74,14 @@ pub fn routes(shared: Arc<Shared>, cells: Arc<Cells>, orders: OrderDesk) -> Rout
 }
 
 fn described() -> OpenApiRouter<Api> {
-    let calls = OpenApiRouter::new().routes(routes!(events::push));
+    let calls = OpenApiRouter::new()
+        .routes(routes!(events::push))
+        .routes(routes!(rooms::list))
+        .routes(routes!(rooms::describe))
+        .routes(routes!(rooms::inspect))
+        .routes(routes!(rooms::stats))
+        .routes(routes!(keys::list, keys::add))
+        .routes(routes!(keys::revoke));
     OpenApiRouter::with_openapi(head()).nest(ROOT, calls)
 }
 
@@ -76,18 +98,40 @@ fn head() -> OpenApi {
 impl Api {
     /// Has an order carried out.
     async fn order(&self, room: RoomId, deed: Deed) -> Result<Told, Refused> {
-        let unavailable = || Refused::from(refusal(ErrorCode::Unavailable, Some(1_000), &[]));
-        if self.shared.replaced.is_set() {
-            // Done here it would hold for nobody.
-            return Err(unavailable());
-        }
+        // Done elsewhere it would hold for nobody.
+        self.serves()?;
         let (answer, told) = oneshot::channel();
         self.orders.place(Order { room, deed, answer });
         let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
         match tokio::time::timeout(within, told).await {
             Ok(Ok(told)) => Ok(told),
-            Ok(Err(_)) | Err(_) => Err(unavailable()),
+            Ok(Err(_)) | Err(_) => Err(refusal(ErrorCode::Unavailable, Some(1_000), &[]).into()),
         }
+    }
+}
+
+impl Api {
+    /// Whether what is asked for can be done here: not where another process has taken this one's place.
+    fn serves(&self) -> Result<(), Refused> {
+        match self.shared.replaced.is_set() {
+            true => Err(refusal(ErrorCode::Unavailable, Some(1_000), &[]).into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes down who asked for what, and what came of it.
+    fn note(&self, asking: &Asking, action: &'static str, room: &str, target: &str, outcome: &str) {
+        let record = Record {
+            n: 0,
+            at: now_s() * 1_000,
+            by: asking.name().into(),
+            action,
+            room: room.into(),
+            target: target.chars().take(128).collect::<String>().into(),
+            reason: "".into(),
+            outcome: outcome.into(),
+        };
+        self.shared.audit.add(record, self.shared.config.load().audit_max);
     }
 }
 

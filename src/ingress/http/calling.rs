@@ -151,7 +151,7 @@ impl Front {
 
     /// Whether a comment may create its room.
     pub(super) fn may_create(&self, place: Place, room: &RoomId) -> Result<(), Refused> {
-        if self.shared.directory.contains_key(room) {
+        if self.shared.directory.contains(room) {
             return Ok(());
         }
         let limits = self.shared.config.load().addresses;

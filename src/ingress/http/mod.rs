@@ -66,6 +66,7 @@ use query::Query;
 use waiting::Waiting;
 
 pub use back_end::vouched_user;
+pub use moderation::sanction_json;
 
 /// The subprotocols spoken, the default first.
 const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
@@ -389,6 +390,7 @@ impl Front {
         let of_user = path.strip_prefix("/api/v1/users/");
         let may_show = path == "/ws"
             || !asks_first && (path == TICKETS || path == AUDIT || of_user.is_some())
+            || !asks_first && v1::serves(path)
             || matches!(of_room, Some((_, action)) if !asks_first && moderation::PATHS.contains(&action))
             || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first)
             || matches!(of_room, Some((_, rest)) if !asks_first && of_review(rest).is_some());
@@ -458,6 +460,14 @@ impl Front {
                 let path = of_user.unwrap_or_default().to_owned();
                 return Answering::Later(Box::pin(async move { self.users(request, &path, patience).await }));
             }
+            _ if v1::serves(path) && asks_first => {
+                return Answering::now(preflight(
+                    "GET, HEAD, POST, DELETE, OPTIONS",
+                    "GET, POST, DELETE",
+                    "authorization, content-type",
+                ));
+            }
+            _ if v1::serves(path) => return Answering::Later(Box::pin(self.api(request, patience))),
             ("/route", _) if asks_first => return Answering::now(preflight(READ, "GET", "authorization")),
             ("/route", _) => return Answering::now(self.route(&request).unwrap_or_else(|refusal| *refusal)),
             _ => return Answering::now(Self::plain(&request, path)),

@@ -338,9 +338,9 @@ pub(super) fn not_that_way(allowed: &'static str) -> Refused {
 
 fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refused> {
     let body = match told {
-        Told::Sanctioned(sanction) => of(sanction),
+        Told::Sanctioned(sanction) => sanction_json(sanction),
         Told::Lifted(lifted) => json!({ "lifted": lifted.is_some() }),
-        Told::Sanctions(all) => json!({ "items": all.iter().map(of).collect::<Vec<_>>() }),
+        Told::Sanctions(all) => json!({ "items": all.iter().map(sanction_json).collect::<Vec<_>>() }),
         Told::Done(done, epoch) => match done.seq {
             Some(seq) => json!({ "epoch": epoch.as_str(), "seq": seq, "count": done.count }),
             None => json!({ "epoch": epoch.as_str(), "count": done.count }),
@@ -349,7 +349,9 @@ fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refu
         Told::ChangedSince => return Err(changed_since()),
         Told::Refused(refused) => return Err(refusal(refused.code, refused.retry_after_ms, &[]).into()),
         Told::Full => return Err(problem(409, "sanctions_full", "the room has too many sanctions").into()),
-        Told::Fate(_) => return Err(refusal(ErrorCode::Internal, None, &[]).into()),
+        Told::Fate(_) | Told::Described(_) | Told::Inspected(_) => {
+            return Err(refusal(ErrorCode::Internal, None, &[]).into());
+        }
     };
     Ok(document(status, &body))
 }
@@ -359,7 +361,8 @@ pub(super) fn changed_since() -> Refused {
     problem(412, "changed_since", "the room is set otherwise than `If-Match` says: read it again").into()
 }
 
-fn of(sanction: &Sanction) -> Value {
+/// A sanction as it is told.
+pub fn sanction_json(sanction: &Sanction) -> Value {
     let Sanction { measure, target, since_ms, until_ms, by, reason, rank: _ } = sanction;
     let mut body = json!({ "measure": measure.as_str(), "since": since_ms, "by": by });
     match target {

@@ -3,6 +3,7 @@
 //! Asking and charging are two steps: what is refused by a later rule has cost its author nothing, so that the wait that
 //! it is told is true. Between the two comes what looks at the text.
 
+pub mod inspection;
 mod screening;
 #[cfg(test)]
 mod tests;
