@@ -21,3 +21,4 @@ pub mod watched;
 pub mod wiring;
 pub mod word_files;
 pub mod worker;
+pub mod written_words;

@@ -118,7 +118,7 @@ impl Unopened {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
         config.set_secret(secret);
-        let words = Arc::new(WordFiles::default());
+        let words = Arc::new(WordFiles::of(&config.data_dir));
         let wrong_list = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         words.take(words.read(&mut config).map_err(wrong_list)?);
         let wrong_hook = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -216,6 +216,14 @@ impl Unopened {
         let bridged = sessions.iter().filter(|passage| passage.session.bridged.is_some()).count() as u64;
         let mut config = Config::clone(&self.shared.config.load());
         config.set_secret(secret);
+        // The other process may have written since this one read.
+        let words = &self.shared.words;
+        match words.written.read(config.words_max) {
+            Ok(()) => words.give(&mut config, &words.used()),
+            Err(error) => {
+                tracing::error!(%error, "the written word lists were not read again; older ones hold")
+            }
+        }
         let (spread_members, limits) = (config.spread_members, config.addresses);
         let window_us = cautious_window_us(bridged, &config);
         self.shared.config.store(Arc::new(config));
@@ -310,6 +318,8 @@ impl Server {
         }
         self.shared.identities.reload(&config)?;
         let reloaded = config.reload_over(&self.config());
+        // What was written since these were read holds too.
+        self.shared.words.give(&mut config, &lists);
         self.shared.words.take(lists);
         self.shared.take_config(config);
         Ok(reloaded)

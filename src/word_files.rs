@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use danmaku_words::{LIST_BYTES_MAX, ListError, ListOptions, WordList};
@@ -16,6 +16,7 @@ use crate::config::words::WordFile;
 use crate::observe::cells::Cells;
 use crate::watched::{LOOK_EVERY, Look, look};
 use crate::wiring::Shared;
+use crate::written_words::{NotWritten, WrittenWords};
 
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum WordFileError {
     /// A line says something that is no rule.
     #[error(transparent)]
     List(#[from] ListError),
+    /// What was written over HTTP cannot be read again.
+    #[error(transparent)]
+    Written(#[from] NotWritten),
 }
 
 /// A list with the state of its file when it was read.
@@ -45,14 +49,20 @@ struct Compiled {
 pub struct Lists(HashMap<WordFile, Compiled>);
 
 /// All lists in use.
-#[derive(Default)]
 pub struct WordFiles {
+    /// Those that staff and back ends write.
+    pub written: WrittenWords,
     used: Mutex<Lists>,
     /// States of files that were of no use: each is told of once, not at every look.
     refused: Mutex<HashMap<PathBuf, Option<Look>>>,
 }
 
 impl WordFiles {
+    /// None yet, but for where a data directory has what was written.
+    pub fn of(data_dir: &Path) -> Self {
+        Self { written: WrittenWords::of(data_dir), used: Mutex::default(), refused: Mutex::default() }
+    }
+
     /// The lists of a configuration, whose rooms get them. A file is read if it is new or has changed; that may take
     /// seconds, and is never to be done on a worker. They are in use from [`Self::take`] on.
     ///
@@ -74,9 +84,22 @@ impl WordFiles {
             };
             lists.insert(file, compiled);
         }
-        config.set_words(|file| lists.get(file).map(|compiled| Arc::clone(&compiled.list)));
-        config.words_size = size(&lists);
-        Ok(Lists(lists))
+        self.written.read(config.words_max)?;
+        let lists = Lists(lists);
+        self.give(config, &lists);
+        Ok(lists)
+    }
+
+    /// Gives every room of a configuration its lists, of files and written ones.
+    pub fn give(&self, config: &mut Config, Lists(lists): &Lists) {
+        let everywhere = self.written.get(None).map(|written| written.list);
+        config.set_words(
+            |file| lists.get(file).map(|compiled| Arc::clone(&compiled.list)),
+            everywhere.as_ref(),
+            self.written.of_rooms(),
+        );
+        let ((rules, bytes), (more, more_bytes)) = (size(lists), self.written.size());
+        config.words_size = (rules + more, bytes + more_bytes);
     }
 
     /// Takes note of the lists that are in use from now on.
@@ -85,7 +108,8 @@ impl WordFiles {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn used(&self) -> Lists {
+    /// The lists of files that are in use.
+    pub fn used(&self) -> Lists {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -14,6 +14,7 @@ pub mod value;
 pub mod webhook;
 pub mod words;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::ingress::addresses;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin;
+use crate::written_words::Bounds;
 use advertised_url::AdvertisedUrl;
 use auth::{Anonymous, JwksSettings};
 use auth_key::AuthKey;
@@ -200,6 +202,8 @@ pub struct Config {
     pub webhook: Option<HookSettings>,
     /// Rules of one word list.
     pub words_max: usize,
+    /// How much may be written over HTTP.
+    pub written: Bounds,
     /// Rules of all word lists, and the memory they take, bytes.
     pub words_size: (usize, usize),
     /// From how many members on a room's sessions stay on the worker that accepted them.
@@ -228,6 +232,8 @@ pub struct Config {
     room: RoomSettings,
     /// What others get, the first match first.
     classes: Vec<(Pattern, RoomSettings)>,
+    /// Settings of rooms that have a word list of their own.
+    own: HashMap<RoomId, RoomSettings>,
     /// Every key with its value, to tell what a reload changed.
     keys: Vec<Key>,
 }
@@ -383,6 +389,11 @@ impl Config {
             errors_per_s: websocket.errors_per_s,
             webhook,
             words_max: words.words_max,
+            written: Bounds {
+                bytes_max: words.written_bytes_max.0 as usize,
+                rooms_max: words.written_rooms_max,
+                words_max: words.words_max,
+            },
             words_size: (0, 0),
             spread_members: rooms.spread_members,
             linger_us: rooms.linger.us(),
@@ -397,12 +408,17 @@ impl Config {
             handover_pause_us: drain.pause_max.us(),
             room,
             classes,
+            own: HashMap::new(),
             keys,
         })
     }
 
     /// What a room gets: of the first class that matches its name, or of none.
     pub fn room(&self, room: &RoomId) -> &RoomSettings {
+        self.own.get(room).unwrap_or_else(|| self.class_of(room))
+    }
+
+    fn class_of(&self, room: &RoomId) -> &RoomSettings {
         self.classes.iter().find(|(pattern, _)| pattern.matches(room)).map_or(&self.room, |(_, s)| s)
     }
 
@@ -411,12 +427,26 @@ impl Config {
         std::iter::once(&self.room).chain(self.classes.iter().map(|(_, settings)| settings))
     }
 
-    /// Gives every room the compiled lists of its files.
-    pub fn set_words(&mut self, list: impl Fn(&WordFile) -> Option<Arc<WordList>>) {
+    /// Gives every room the compiled lists of its files, behind the one that was written for all rooms; and to each of
+    /// some rooms the list that was written for it besides.
+    pub fn set_words(
+        &mut self,
+        list: impl Fn(&WordFile) -> Option<Arc<WordList>>,
+        everywhere: Option<&Arc<WordList>>,
+        of_rooms: Vec<(RoomId, Arc<WordList>)>,
+    ) {
         let classes = self.classes.iter_mut().map(|(_, settings)| settings);
         for settings in std::iter::once(&mut self.room).chain(classes) {
-            settings.owner.limits.words = Words::new(settings.word_files.iter().filter_map(&list));
+            let files = settings.word_files.iter().filter_map(&list);
+            settings.owner.limits.words = Words::new(everywhere.cloned().into_iter().chain(files));
         }
+        let own = of_rooms.into_iter().map(|(room, list)| {
+            let mut settings = self.class_of(&room).clone();
+            let words = &mut settings.owner.limits.words;
+            *words = Words::new(std::iter::once(list).chain(words.lists().iter().cloned()));
+            (room, settings)
+        });
+        self.own = own.collect();
     }
 
     /// The secret of the keyed hashes over what strangers choose.
@@ -432,7 +462,8 @@ impl Config {
     /// Sets the secret of the keyed hashes over what strangers choose.
     pub fn set_secret(&mut self, secret: [u8; 16]) {
         self.room.owner.secret = secret;
-        for (_, settings) in &mut self.classes {
+        let classes = self.classes.iter_mut().map(|(_, settings)| settings);
+        for settings in classes.chain(self.own.values_mut()) {
             settings.owner.secret = secret;
         }
     }

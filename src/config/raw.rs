@@ -379,6 +379,10 @@ section! {
         room_words: Vec<WordFile> = Vec::new(),
         /// Rules of one list.
         words_max: usize = 1_000_000 => 1 to 1_000_000,
+        /// Lists that staff and back ends write over HTTP, all of them together.
+        written_bytes_max: Size = Size(1 << 20) => "1KiB" to "32MiB",
+        /// Rooms for which there are such lists besides the one of all rooms.
+        written_rooms_max: usize = 1_000 => 0 to 100_000,
     }
 }
 

@@ -21,6 +21,9 @@ pub struct WordFile {
     pub profile: Profile,
 }
 
+/// Two more lists of a room may be written over HTTP.
+const FILES_MAX: usize = LISTS_MAX - 2;
+
 const ACTIONS: [(&str, Action); 4] =
     [("drop", Action::Drop), ("shadow", Action::Shadow), ("hold", Action::Hold), ("mask", Action::Mask)];
 const PROFILES: [(&str, Profile); 2] = [("strict", Profile::Strict), ("marks", Profile::Marks)];
@@ -84,13 +87,13 @@ pub(super) fn files(words: &raw::Words) -> Result<Vec<WordFile>, OutOfBounds> {
             files.push(file.clone());
         }
     }
-    if files.len() <= LISTS_MAX {
+    if files.len() <= FILES_MAX {
         return Ok(files);
     }
     Err(OutOfBounds {
         key: "words.lists".to_owned(),
         value: words.lists.written().unwrap_or_default(),
-        expected: format!("at most {LISTS_MAX} lists for a room, those of `words.room_words` included"),
+        expected: format!("at most {FILES_MAX} lists for a room, those of `words.room_words` included"),
     })
 }
 

@@ -160,6 +160,12 @@ limits! {
     Sanctions("sanctions", "moderation.sanctions_max", "moderation"::a_room_has_so_many_sanctions_and_no_more):
         "Bans, mutes and shadow bans of a room that are in force."
         => "409 `sanctions_full`; none is forgotten before its time",
+    WrittenBytes("written_word_bytes", "words.written_bytes_max", "words"::written_lists_are_bounded_in_all_and_by_room):
+        "Word lists that are written over HTTP, all together."
+        => "413 `too_long`",
+    WrittenRooms("written_word_rooms", "words.written_rooms_max", "words"::written_lists_are_bounded_in_all_and_by_room):
+        "Rooms with word lists of their own."
+        => "409 `too_many_rooms`",
     Tickets("tickets", "auth.tickets_max", "identity"::tickets_are_bounded_in_all_and_by_user):
         "Tickets that are not used yet."
         => "503 `overloaded` with `retryAfterMs`",
@@ -348,6 +354,12 @@ pub const MEMORY: &[Memory] = &[
         },
     },
     Memory {
+        name: "written word lists",
+        per: Per::Process,
+        formula: "`words.written_bytes_max` × 64, twice while one is written: words of two letters, a line each",
+        bytes: |config| config.written.bytes_max * 64 * 2,
+    },
+    Memory {
         name: "shared buffers",
         per: Per::Worker,
         formula: "read buffer, arena, inflater and encoder: 1 MiB",
@@ -421,10 +433,7 @@ pub const MEMORY: &[Memory] = &[
         name: "names that were looked at",
         per: Per::Room,
         formula: "4,096 × 192 B, where there are word lists",
-        bytes: |config| {
-            let has_lists = config.rooms().any(|room| !room.word_files.is_empty());
-            if has_lists { 4_096 * NAME_BYTES } else { 0 }
-        },
+        bytes: |_| 4_096 * NAME_BYTES,
     },
     Memory {
         name: "held comments",

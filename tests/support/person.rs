@@ -14,13 +14,19 @@ pub(crate) const KEYS: (&str, &str) =
 
 /// Settings of a server with users and guests, under which nobody is too fast.
 pub(crate) fn start(settings: &[(&str, &str)]) -> Server {
+    let env = environment(settings);
+    let env: Vec<_> = env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    Server::start_with(&["--workers", "2"], &env)
+}
+
+/// What such a server is started with.
+pub(crate) fn environment(settings: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut env: Vec<_> =
         settings.iter().map(|(key, value)| (format!("DANMAKU__{key}"), (*value).to_owned())).collect();
     env.push((KEYS.0.to_owned(), KEYS.1.to_owned()));
     env.push(("DANMAKU__AUTH__ANONYMOUS".to_owned(), "true".to_owned()));
     env.push(("DANMAKU__LIMITS__USER_MODE".to_owned(), "off".to_owned()));
-    let env: Vec<_> = env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    Server::start_with(&["--workers", "2"], &env)
+    env
 }
 
 /// A token.

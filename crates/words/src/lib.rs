@@ -37,7 +37,7 @@ mod settle;
 
 pub use character::Profile;
 pub use letters::{GROWTH_MAX, NORMALISER_VERSION, TEXT_BYTES_MAX, TooMuch};
-pub use line::{Action, Pattern};
+pub use line::{Action, Pattern, word_of};
 pub use list::{
     LIST_BYTES_MAX, ListError, ListOptions, Reason, Rule, RuleId, WORD_LETTERS_MAX, WORDS_MAX, WordList,
 };

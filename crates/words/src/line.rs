@@ -47,6 +47,16 @@ pub enum Pattern {
 impl Pattern {
     pub(crate) const ALL: [Self; 4] = [Self::Link, Self::Email, Self::Phone, Self::Contact];
 
+    /// As a line has it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Link => "!link",
+            Self::Email => "!email",
+            Self::Phone => "!phone",
+            Self::Contact => "!contact",
+        }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         match name {
             "link" => Some(Self::Link),
@@ -109,6 +119,15 @@ impl<'l> Line<'l> {
             _ => open_ends(word)?,
         };
         Ok(Some(Self { what, action, profile }))
+    }
+}
+
+/// The word or pattern of a line of a list as it is written there, stars included, without quotation marks, action, profile
+/// and remark; `None` where the line says nothing, or nothing that can be understood.
+pub fn word_of(line: &str) -> Option<&str> {
+    match Line::parse(line).ok()?? {
+        Line { what: What::Word { written, .. }, .. } => Some(written),
+        Line { what: What::Pattern(pattern), .. } => Some(pattern.as_str()),
     }
 }
 

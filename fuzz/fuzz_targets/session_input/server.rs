@@ -123,7 +123,7 @@ fn start() -> Arc<Shared> {
         config: ArcSwap::from_pointee(config),
         changing: Default::default(),
         hook: None,
-        words: Arc::default(),
+        words: Arc::new(danmaku::word_files::WordFiles::of(std::path::Path::new("data"))),
         addresses: Arc::default(),
         snapshots: Default::default(),
         tls: None,

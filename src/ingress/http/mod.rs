@@ -19,6 +19,7 @@ mod review;
 mod settings;
 mod snapshot;
 mod waiting;
+mod words;
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -74,6 +75,8 @@ const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO];
 const TICKETS: &str = "/api/v1/tickets";
 /// Where it is read what staff has ordered.
 const AUDIT: &str = "/api/v1/audit";
+/// The word list of all rooms.
+const WORDS: &str = "/api/v1/words";
 /// What is read, and read only.
 const READ: &str = "GET, HEAD, OPTIONS";
 /// What somebody may go on sending who was refused already, bytes, and for how long.
@@ -389,10 +392,10 @@ impl Front {
         // Where a token may be shown, it is looked at first.
         let of_user = path.strip_prefix("/api/v1/users/");
         let may_show = path == "/ws"
-            || !asks_first && (path == TICKETS || path == AUDIT || of_user.is_some())
+            || !asks_first && (path == TICKETS || path == AUDIT || path == WORDS || of_user.is_some())
             || !asks_first && v1::serves(path)
             || matches!(of_room, Some((_, action)) if !asks_first && moderation::PATHS.contains(&action))
-            || matches!(of_room, Some((_, "events" | "danmaku")) if !asks_first)
+            || matches!(of_room, Some((_, "events" | "danmaku" | "words")) if !asks_first)
             || matches!(of_room, Some((_, rest)) if !asks_first && of_review(rest).is_some());
         if !may_show && let Err(refusal) = self.within(visit) {
             return Answering::now(*refusal);
@@ -444,6 +447,17 @@ impl Front {
                 let (room, action) = (room.to_owned(), action.to_owned());
                 return Answering::Later(Box::pin(async move {
                     self.moderate(request, &room, &action, patience).await
+                }));
+            }
+            (WORDS, _) | (_, Some((_, "words"))) if asks_first => {
+                let methods = "GET, PUT, PATCH, DELETE, OPTIONS";
+                let headers = "authorization, content-type, if-match";
+                return Answering::now(preflight(methods, "GET, PUT, PATCH, DELETE", headers));
+            }
+            (WORDS, _) | (_, Some((_, "words"))) => {
+                let room = of_room.map(|(room, _)| room.to_owned());
+                return Answering::Later(Box::pin(async move {
+                    self.words(request, room.as_deref(), patience).await
                 }));
             }
             (AUDIT, _) if asks_first => {

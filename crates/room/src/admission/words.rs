@@ -7,7 +7,7 @@ use std::sync::Arc;
 use danmaku_words::{Screen, TooMuch, Verdict, Watch, WordList, mask};
 
 /// The most lists that one room is held against.
-pub const LISTS_MAX: usize = 8;
+pub const LISTS_MAX: usize = 10;
 /// What covers a character that is not to be seen.
 const COVER: char = '*';
 
