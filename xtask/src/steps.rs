@@ -28,8 +28,14 @@ pub(crate) const ALL: &[Step] = &[
 ];
 
 /// Crates that know bytes and time only as arguments.
-const PURE: [&str; 5] =
-    ["danmaku-wire", "danmaku-room", "danmaku-placement", "danmaku-mailbox", "danmaku-words"];
+const PURE: [&str; 6] = [
+    "danmaku-wire",
+    "danmaku-room",
+    "danmaku-placement",
+    "danmaku-mailbox",
+    "danmaku-words",
+    "danmaku-replay",
+];
 
 fn fmt(repository: &Repository) -> Result<Outcome, StepError> {
     component(repository, "fmt", "rustfmt")?;

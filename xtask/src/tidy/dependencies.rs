@@ -16,12 +16,13 @@ struct Law {
     pure: bool,
 }
 
-const LAWS: [Law; 10] = [
+const LAWS: [Law; 11] = [
     Law { package: "danmaku-wire", may_use: &[], pure: true },
     Law { package: "danmaku-placement", may_use: &[], pure: true },
     Law { package: "danmaku-mailbox", may_use: &[], pure: true },
     Law { package: "danmaku-words", may_use: &[], pure: true },
     Law { package: "danmaku-room", may_use: &["danmaku-wire", "danmaku-words"], pure: true },
+    Law { package: "danmaku-replay", may_use: &["danmaku-wire"], pure: true },
     // Its protocol parts know no socket, but the client around them is one.
     Law { package: "danmaku-webhook", may_use: &["danmaku-wire"], pure: false },
     Law {
@@ -33,6 +34,7 @@ const LAWS: [Law; 10] = [
             "danmaku-room",
             "danmaku-words",
             "danmaku-webhook",
+            "danmaku-replay",
         ],
         pure: false,
     },
