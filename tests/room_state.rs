@@ -1,4 +1,4 @@
-//! How a room is set while it goes on, on the wire: every setting refuses by its rule at once, members are told, and what is
+//! How a room is set and where it is in its life, on the wire: every setting refuses by its rule at once, members are told, and what is
 //! undone is as the configuration has it.
 
 #[path = "support/exchange.rs"]
@@ -11,9 +11,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use exchange::{Answer, Exchange, post};
-use raw_socket::RawSocket;
+use raw_socket::{End, RawSocket};
 use serde_json::{Value, json};
-use support::Server;
+use support::{Server, until};
 
 const KEYS: (&str, &str) =
     ("DANMAKU__AUTH__KEYS", r#"[{id="k1", secret="a secret of at least thirty-two bytes"}]"#);
@@ -168,6 +168,92 @@ fn what_the_configuration_sets_is_told_to_who_comes_and_who_is_there() {
     let mut without = RawSocket::join(server.address, "r1&snapshot=none", "");
     without.hears("\"joined\"");
     assert!(without.hears("\"room\"").contains("membersOnly"));
+}
+
+/// Brings the room to a stage; what the API shows then.
+fn stage(server: &Server, body: &Value) -> Value {
+    let request = post("/api/v1/rooms/r1/state", &key(server), &body.to_string());
+    let answer = Exchange::new(server.address).send(request.replacen("POST", "PUT", 1)).answer();
+    assert_eq!(answer.status, 200, "{body}: {answer:?}");
+    answer.json()
+}
+
+/// Open, live, ended, closed and open again: members are told each, a comment stands near the clock of the stream, nobody
+/// writes when it has ended, and nobody is in a room that is closed, on any worker, nor comes in, nor writes over HTTP.
+#[test]
+fn a_room_goes_through_its_life() {
+    let server = start("2", &[("DANMAKU__ROOM__SPREAD_MEMBERS", "0")]);
+    let mut members: Vec<_> = (0..6).map(|_| joins(&server, "").0).collect();
+    let (mut keeper, _) = joins(&server, &bearer("s1", "staff"));
+    let live = stage(&server, &json!({"stage": "live", "mediaId": "m:1"}));
+    let since = live["since"].as_u64().expect("a time");
+    assert_eq!(live, json!({"stage": "live", "mediaId": "m:1", "since": since}));
+    for member in &mut members {
+        member.hears(&format!(r#""data":{{"stage":"live","mediaId":"m:1","liveSince":{since}}}"#));
+    }
+    for (said, stands) in [(0, 0..=60_000), (9_000_000, 1_000..=60_000)] {
+        assert_eq!(sends(&mut members[0], json!({"text": "hello", "streamMs": said})), Value::Null);
+        let batch: Value = serde_json::from_str(&members[1].hears("\"hello\"")).expect("JSON");
+        let items = batch["batch"]["items"].as_array().expect("items");
+        let comment = items.iter().find(|item| item["text"] == "hello").expect("the comment");
+        let at = comment["streamMs"].as_u64().unwrap_or(0);
+        assert!(stands.contains(&at), "{said} stands at {at}");
+    }
+    assert_eq!(stage(&server, &json!({"stage": "live", "mediaId": "m:1"})), live, "its clock runs on");
+    assert_eq!(stage(&server, &json!({"stage": "ended", "reason": "good night"})), json!({"stage": "ended"}));
+    for person in [&mut members[0], &mut keeper] {
+        person.hears(r#""data":{"stage":"ended"}"#);
+        let error = sends(person, json!({"text": "too late"}));
+        assert_eq!(error["code"], "room_ended");
+        assert!(error["message"].as_str().unwrap_or_default().ends_with("Rule: ended."), "{error}");
+    }
+    let (member, snapshot) = joins(&server, "");
+    assert_eq!(snapshot["snapshot"]["room"]["data"], json!({"stage": "ended"}));
+    members.push(member);
+    let path = "GET /api/v1/rooms/r1/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let document = Exchange::new(server.address).send(path).answer().json();
+    assert_eq!(document["snapshot"]["room"]["data"], json!({"stage": "ended"}), "{document}");
+    stage(&server, &json!({"stage": "closed"}));
+    for mut socket in members.into_iter().chain([keeper]) {
+        assert_eq!(socket.end(), End::Code(4004));
+    }
+    assert_eq!(RawSocket::join(server.address, "r1", "").end(), End::Code(4004));
+    let comment = post("/api/v1/rooms/r1/danmaku", &bearer("u1", "vip"), r#"{"id":"h1","text":"hello"}"#);
+    let answer = Exchange::new(server.address).send(comment).answer();
+    assert_eq!((answer.status, answer.code()), (410, "room_closed".to_owned()));
+    assert_eq!(answer.json()["rule"], "closed");
+    for (rule, count) in [("closed", 1), ("ended", 2)] {
+        let counter = format!("danmaku_rule_refused_total{{rule=\"{rule}\"}}");
+        until("the rule is counted", || server.metric(&counter) == count);
+    }
+    assert_eq!(stage(&server, &json!({"stage": "open"})), json!({"stage": "open"}));
+    let (mut member, _) = joins(&server, "");
+    assert_eq!(sends(&mut member, json!({"text": "hello again"})), Value::Null);
+}
+
+/// What is no stage is refused by name, and a closed room is closed at the process that takes over.
+#[test]
+fn a_room_is_brought_to_stages_alone_and_stays_there() {
+    let mut old = start("1", &[]);
+    for (body, named) in [
+        (json!({"stage": "gone"}), "`stage`"),
+        (json!({"stage": "live"}), "mediaId"),
+        (json!({"stage": "live", "mediaId": "two words"}), "mediaId"),
+        (json!({"stage": "ended", "mediaId": "m1"}), "mediaId"),
+        (json!({"mediaId": "m1"}), "stage"),
+    ] {
+        let request = post("/api/v1/rooms/r1/state", &key(&old), &body.to_string());
+        let answer = Exchange::new(old.address).send(request.replacen("POST", "PUT", 1)).answer();
+        assert_eq!((answer.status, answer.code()), (400, "bad_request".to_owned()), "{body}");
+        assert!(answer.body.contains(named), "{body}: {answer:?}");
+    }
+    joins(&old, "");
+    stage(&old, &json!({"stage": "closed"}));
+    let new = old.replace(&["--workers", "2"], &environment(&[]));
+    assert_eq!(old.ends(), Some(0), "{}", old.log());
+    let request = post("/api/v1/rooms/r1/state", &key(&new), "").replacen("POST", "GET", 1);
+    assert_eq!(Exchange::new(new.address).send(request).answer().json(), json!({"stage": "closed"}));
+    assert_eq!(RawSocket::join(new.address, "r1", "").end(), End::Code(4004));
 }
 
 /// `ETag` and `If-Match`: a change that is bound to what its author saw is not made over another one, and the document shows

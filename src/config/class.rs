@@ -71,6 +71,8 @@ class! {
         text_bytes_max: usize,
     }
     policy {
+        closed_mode: Mode,
+        ended_mode: Mode,
         read_only_mode: Mode,
         muted_mode: Mode,
         slow_mode: Mode,

@@ -553,6 +553,8 @@ fn modes(raw: &Raw) -> Modes {
     let mut modes = Modes::default();
     for rule in Rule::ALL {
         let mode = match rule {
+            Rule::Closed => policy.closed_mode,
+            Rule::Ended => policy.ended_mode,
             Rule::ReadOnly => policy.read_only_mode,
             Rule::Muted => policy.muted_mode,
             Rule::SlowMode => policy.slow_mode,

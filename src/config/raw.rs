@@ -329,6 +329,10 @@ section! {
 section! {
     /// `[policy]`
     Policy = "policy" {
+        /// Whether nobody may be in a room that is closed, or write there.
+        closed_mode: Mode = Mode::Enforce,
+        /// Whether nobody may write in a room whose stream has ended.
+        ended_mode: Mode = Mode::Enforce,
         /// Whether nobody may write.
         read_only_mode: Mode = Mode::Off,
         /// Whether nobody but moderators, the streamer and staff may write. They are not held to the rest of this table.

@@ -30,7 +30,7 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// What both sides send first.
 const MAGIC: &[u8; 8] = b"danmaku\0";
 /// The version of everything behind the magic.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// The longest path of a Unix socket, with its end.
 const PATH_BYTES_MAX: usize = 107;
 /// How long to wait when the kernel holds too many descriptors in flight.

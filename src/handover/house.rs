@@ -6,6 +6,7 @@ use danmaku_room::house::House;
 use danmaku_room::house::board::Board;
 use danmaku_room::house::sanction::{Measure, REASON_BYTES_MAX, Sanction, Target};
 use danmaku_room::house::settings::Settings;
+use danmaku_room::house::stage::{MediaId, Stage};
 
 use super::codec::{Malformed, Reader, Writer};
 use super::state::{read_entry, read_role, read_user, write_entry};
@@ -38,6 +39,16 @@ pub(super) fn write_house(out: &mut Writer, house: &House) {
         out.option(entry.as_deref(), write_entry);
     }
     write_settings(out, &house.settings);
+    match &house.stage {
+        Stage::Open => out.u8(0),
+        Stage::Live { media, since_ms } => {
+            out.u8(1);
+            out.text(media.as_str());
+            out.u64(*since_ms);
+        }
+        Stage::Ended => out.u8(2),
+        Stage::Closed => out.u8(3),
+    }
 }
 
 /// Reads what [`write_house`] wrote.
@@ -64,7 +75,18 @@ pub(super) fn read_house(from: &mut Reader<'_>) -> Result<House, Malformed> {
     })?;
     let mut entry = || from.option(read_entry).map(|entry| entry.map(Arc::new));
     let board = Board { pin: entry()?, pinned: entry()?, state: entry()? };
-    Ok(House { sanctions, board, settings: read_settings(from)? })
+    let settings = read_settings(from)?;
+    let stage = match from.u8()? {
+        0 => Stage::Open,
+        1 => {
+            let media = MediaId::parse(from.text()?).ok_or(Malformed("a stream without a name"))?;
+            Stage::Live { media, since_ms: from.u64()? }
+        }
+        2 => Stage::Ended,
+        3 => Stage::Closed,
+        _ => return Err(Malformed("a stage that there is not")),
+    };
+    Ok(House { sanctions, board, settings, stage })
 }
 
 fn write_settings(out: &mut Writer, settings: &Settings) {

@@ -10,6 +10,7 @@ use danmaku_room::admission::{Refusal, Standing};
 use danmaku_room::form::Encoding;
 use danmaku_room::house::House;
 use danmaku_room::house::settings::Settings;
+use danmaku_room::house::stage::{MediaId, Stage};
 use danmaku_room::store::{Loaded, StoredId};
 use danmaku_wire::entry::{Author, Body, Comment, Entry, Event, Mode, Role, Tier, Visibility};
 use danmaku_wire::id::{RoomId, UserId};
@@ -128,12 +129,20 @@ fn entry() -> impl Strategy<Value = Arc<Entry>> {
 fn loaded() -> impl Strategy<Value = Loaded> {
     let id = (any::<u128>(), any::<u64>(), 0..1u64 << 50, any::<u64>())
         .prop_map(|(key, payload, seq, at_ms)| StoredId { key: Key::from_bits(key), payload, seq, at_ms });
-    (vec((epoch(), 0..1u64 << 50), 0..3), vec(entry(), 0..5), vec(id, 0..4), settings()).prop_map(
-        |(epochs, tail, ids, settings)| {
-            let house = House { settings, ..House::default() };
+    (vec((epoch(), 0..1u64 << 50), 0..3), vec(entry(), 0..5), vec(id, 0..4), settings(), stage()).prop_map(
+        |(epochs, tail, ids, settings, stage)| {
+            let house = House { settings, stage, ..House::default() };
             Loaded { epochs, tail, ids, house }
         },
     )
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let live = ("[A-Za-z0-9._:-]{1,128}", any::<u64>()).prop_map(|(media, since_ms)| {
+        let media = MediaId::parse(&media).expect("within the alphabet");
+        Stage::Live { media, since_ms }
+    });
+    prop_oneof![Just(Stage::Open), live, Just(Stage::Ended), Just(Stage::Closed)]
 }
 
 fn settings() -> impl Strategy<Value = Settings> {

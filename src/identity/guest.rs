@@ -55,6 +55,12 @@ pub fn is_guest(author: &Author) -> bool {
     author.id.as_str().starts_with(MARK)
 }
 
+/// What a sanction by address goes by where this author calls from: the address for guests; 0, none, for users, who can be
+/// named and may share theirs with thousands.
+pub fn measured_by(author: &Author, address: u64) -> u64 {
+    if is_guest(author) { address } else { 0 }
+}
+
 /// A guest's id with its signature: what it presents like a token.
 pub fn signed(id: &str, secret: &[u8; 16]) -> String {
     let signature = URL_SAFE_NO_PAD.encode(mac(secret, "guest", id.as_bytes()).to_be_bytes());

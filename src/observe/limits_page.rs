@@ -24,7 +24,7 @@ const RULES_HEAD: &str = "
 What a room asks of a comment, in this order; the first rule that stands against it is named in the refusal. Each key says how its rule
 acts: `enforce` refuses and counts (`danmaku_rule_refused_total{rule=\"…\"}`), `observe` counts what it would refuse
 (`danmaku_rule_observed_total`) and lets it pass, `off` does not ask. What is refused has cost its author nothing. Moderators, the streamer
-and staff are VIPs, and are not held to the room's modes but `read_only`.
+and staff are VIPs, and are not held to the room's modes but `closed`, `ended` and `read_only`.
 
 | rule | key | default | code | VIPs | refuses |
 | --- | --- | --- | --- | --- | --- |

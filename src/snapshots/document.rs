@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use brotli::enc::BrotliEncoderParams;
+use danmaku_room::house::settings::State;
 use danmaku_wire::entry::Entry;
 use danmaku_wire::native::{RoomUpdate, ServerMessage, Snapshot, json, proto};
 use danmaku_wire::position::Position;
@@ -71,12 +72,14 @@ struct Forms {
 }
 
 impl Made {
-    /// Writes the documents. What changes without an entry, such as how many are there, is not among it: a snapshot
-    /// stays what it is until the room moves on.
-    pub fn new(position: Position, entries: &[Arc<Entry>]) -> Self {
+    /// Writes the documents, with the room's state. What changes without an entry, such as how many are there, is not among
+    /// it: a snapshot stays what it is until the room moves on.
+    pub fn new(position: Position, entries: &[Arc<Entry>], state: &State) -> Self {
         let items: Vec<&Entry> = entries.iter().map(|entry| &**entry).collect();
         let epoch = position.epoch.as_str();
-        let snapshot = Snapshot { epoch, seq: position.seq, items: &items, room: RoomUpdate::default() };
+        let State { slow_mode_ms, data } = state;
+        let room = RoomUpdate { slow_mode_ms: *slow_mode_ms, data, ..RoomUpdate::default() };
+        let snapshot = Snapshot { epoch, seq: position.seq, items: &items, room };
         let message = ServerMessage::Snapshot(snapshot);
         let (mut as_json, mut as_proto) = (Vec::new(), Vec::new());
         json::encode(&message, &mut as_json);
@@ -165,7 +168,7 @@ mod tests {
         let body = Body::Clear { up_to: seq };
         let entry = Arc::new(Entry { seq, at_ms: 1, visibility: Visibility::Tier(Tier::Lite), body });
         let epoch = Epoch::parse("e1").expect("an epoch");
-        Arc::new(Made::new(Position { epoch, seq }, &vec![entry; 40]))
+        Arc::new(Made::new(Position { epoch, seq }, &vec![entry; 40], &State::default()))
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use danmaku_room::house::settings::State;
 use danmaku_room::snapshot::{Viewer, newest_of};
 use danmaku_room::store::{Loaded, Promise};
 use danmaku_wire::entry::Entry;
@@ -48,8 +49,8 @@ pub struct Ask {
 pub enum Newest {
     /// The room has not moved on.
     Unchanged,
-    /// Where the room is and what it shows.
-    Entries(Position, Vec<Arc<Entry>>),
+    /// Where the room is, what it shows and what its state is.
+    Entries(Position, Vec<Arc<Entry>>, Arc<State>),
     /// Nobody owns the room at present: the store knows it, if anybody does.
     NotOwned,
 }
@@ -155,13 +156,13 @@ impl Snapshots {
         let _asked = self.asked.try_acquire().map_err(|_| ErrorCode::Overloaded)?;
         let within = Duration::from_millis(shared.config.load().answer_within_ms);
         let newest = tokio::time::timeout(within, newest(shared, room, known.map(|made| &made.position)));
-        let (position, entries) = match (newest.await.map_err(|_| ErrorCode::Unavailable)??, known) {
-            (Newest::Entries(position, entries), _) => (position, entries),
+        let (position, entries, state) = match (newest.await.map_err(|_| ErrorCode::Unavailable)??, known) {
+            (Newest::Entries(position, entries, state), _) => (position, entries, state),
             (Newest::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
             (Newest::Unchanged | Newest::NotOwned, _) => return Err(ErrorCode::RoomNotFound),
         };
         self.made.fetch_add(1, Ordering::Relaxed);
-        let made = tokio::task::spawn_blocking(move || Made::new(position, &entries));
+        let made = tokio::task::spawn_blocking(move || Made::new(position, &entries, &state));
         made.await.map(Arc::new).map_err(|_| ErrorCode::Internal)
     }
 }
@@ -202,8 +203,13 @@ async fn stored(shared: &Shared, room: &RoomId, known: Option<&Position>) -> New
     if known == Some(&position) {
         return Newest::Unchanged;
     }
-    let count_max = shared.config.load().room(room).snapshot_entries;
+    let config = shared.config.load();
+    let settings = config.room(room);
+    let count_max = settings.snapshot_entries;
     let board = loaded.board();
     let newest = newest_of(loaded.tail.iter().rev(), &board, Viewer::GUEST, count_max);
-    Newest::Entries(position, newest.into_iter().cloned().collect())
+    let owner = &settings.owner;
+    let state =
+        board.told_state().unwrap_or_else(|| State::of(&owner.limits, &owner.held, &loaded.house.stage));
+    Newest::Entries(position, newest.into_iter().cloned().collect(), Arc::new(state))
 }

@@ -564,6 +564,7 @@ impl Worker {
         let (place, address) = (self.slab.cold(slot).place, self.slab.cold(slot).address);
         let presence = self.presence(slot);
         let standing = presence.standing(guest::is_guest(&presence.author) && place != Place::NONE);
+        let address = guest::measured_by(&presence.author, address);
         Standing { address, ..standing }
     }
 

@@ -9,6 +9,7 @@ use danmaku_room::admission::gate::inspection::Inspection;
 use danmaku_room::form::Encoding;
 use danmaku_room::house::sanction::{Measure, Sanction, Target};
 use danmaku_room::house::settings::Patch;
+use danmaku_room::house::stage::{MediaId, Stage, StageName};
 use danmaku_room::house::{Barred, Door};
 use danmaku_room::owner::pushed::Priority;
 use danmaku_room::owner::{Done, Fate, Owner};
@@ -99,6 +100,10 @@ pub enum Deed {
     Pin(u64),
     /// Clear the screen.
     Clear,
+    /// Tell where the room is in its life.
+    Stage,
+    /// Bring it elsewhere.
+    SetStage(StageName, Option<MediaId>),
     /// Tell how the room is set.
     Settings,
     /// Set it otherwise.
@@ -138,6 +143,8 @@ pub enum Told {
     Sanctions(Vec<Sanction>),
     /// Entries were made, of this epoch.
     Done(Done, Epoch),
+    /// Where the room is in its life.
+    Stage(Stage),
     /// How the room is set.
     Settings(Box<RoomSettings>),
     /// Nothing was set: the room is set otherwise than who asked believes.
@@ -314,6 +321,16 @@ impl Worker {
             Deed::RetractUser(user) => owner.retract_user(now, &user),
             Deed::Pin(of) => owner.pin(now, of),
             Deed::Clear => owner.clear(now),
+            Deed::Stage => return Told::Stage(owner.stage().clone()),
+            Deed::SetStage(name, media) => {
+                let stage = name.stage(owner.stage(), media, now.wall_ms);
+                if let Err(refusal) = owner.set_stage(now, stage) {
+                    return Told::Refused(refusal);
+                }
+                let told = Told::Stage(owner.stage().clone());
+                self.keep_door(room);
+                return told;
+            }
             Deed::Settings => return Told::Settings(Box::new(settings_of(owner))),
             Deed::Set { patch, if_match } => {
                 if if_match.is_some_and(|tags| !tags.contains(&settings_of(owner).tag())) {
@@ -348,13 +365,27 @@ impl Worker {
     pub(super) fn hang_door(&mut self, room: u32) {
         let local = self.rooms.get(room);
         let Some(OwnerState::Active(active)) = &local.owner else { return };
-        if active.owner.sanctions().is_empty() {
+        if active.owner.sanctions().is_empty() && !active.owner.is_closed() {
             return;
         }
-        let door = Door::of(active.owner.sanctions().in_force(self.now.wall_ms));
+        let mut door = Door::of(active.owner.sanctions().in_force(self.now.wall_ms));
+        door.closed = active.owner.is_closed();
         if !door.is_open() {
             self.shared.doors.insert(local.id.clone(), door);
         }
+    }
+
+    /// Closes the door of a room that is closed, and opens that of one that is so no longer.
+    pub(super) fn keep_door(&mut self, room: u32) {
+        let local = self.rooms.get(room);
+        let Some(OwnerState::Active(active)) = &local.owner else { return };
+        let closed = active.owner.is_closed();
+        let was_closed = self.shared.doors.get(&local.id).is_some_and(|door| door.closed);
+        if closed == was_closed {
+            return;
+        }
+        self.shared.doors.entry(local.id.clone()).or_default().closed = closed;
+        if closed { self.door_changed(room) } else { self.open_door(room) }
     }
 
     /// Takes a door away that keeps nobody out any more.
@@ -414,6 +445,7 @@ impl Worker {
         let Some(barred) = self.barred(slot) else { return false };
         let (error, code) = match barred {
             Barred::Banned(_) => (ErrorCode::Banned, DisconnectCode::Banned),
+            Barred::Closed => (ErrorCode::RoomClosed, DisconnectCode::RoomClosed),
         };
         // An event stream has no close codes.
         if self.slab.cold(slot).encoding == Encoding::Sse {
@@ -436,7 +468,8 @@ impl Worker {
         let cold = self.slab.cold(slot);
         let present = user.as_ref().or(cold.presence.as_deref());
         let author = present.map_or_else(|| guest::author(cold.guest), |present| Arc::clone(&present.author));
+        let address = guest::measured_by(&author, cold.address);
         let door = self.shared.doors.get(&room)?;
-        door.admits(self.now.wall_ms, &author.id, cold.address, author.role).err()
+        door.admits(self.now.wall_ms, &author.id, address, author.role).err()
     }
 }

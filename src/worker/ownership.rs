@@ -493,6 +493,7 @@ impl Worker {
                     self.touch(index);
                 }
             }
+            self.keep_door(index);
             let local = self.rooms.get(index);
             local.view.law.set_tick_max(self.config.tick_max_us);
             local.view.snapshot = None;

@@ -1,5 +1,7 @@
 //! What an owner lends to those who make snapshots elsewhere.
 
+use std::sync::Arc;
+
 use super::Worker;
 use super::rooms::OwnerState;
 use crate::snapshots::{Ask, Newest};
@@ -18,7 +20,9 @@ impl Worker {
                     Some(OwnerState::Active(active)) => {
                         match active.owner.newest(known.as_ref(), count_max) {
                             (_, None) => Newest::Unchanged,
-                            (position, Some(entries)) => Newest::Entries(position, entries),
+                            (position, Some(entries)) => {
+                                Newest::Entries(position, entries, Arc::clone(active.owner.state()))
+                            }
                         }
                     }
                     _ => Newest::NotOwned,

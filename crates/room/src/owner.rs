@@ -32,6 +32,7 @@ use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::house::board::Board;
 use crate::house::settings::{Settings, State};
+use crate::house::stage::Stage;
 use crate::log::{RingBounds, RoomLog};
 use crate::snapshot::{self, Viewer};
 use crate::store::{Append, Durability, Loaded, StoredId};
@@ -169,6 +170,7 @@ pub struct Owner<R> {
     past: Vec<(Epoch, u64)>,
     board: Board,
     settings: Settings,
+    stage: Stage,
     /// The configuration of the room's class, where something is set over it.
     class: Option<Box<Config>>,
     /// What members know of the state.
@@ -223,13 +225,14 @@ impl<R> Owner<R> {
             past: loaded.epochs,
             board,
             settings: loaded.house.settings,
+            stage: loaded.house.stage,
             class: None,
             told: Arc::default(),
             config: config.clone(),
         };
         owner.take_config(config);
         // Who comes into a room that was never told of is told what holds.
-        owner.told = Arc::new(told.unwrap_or_else(|| owner.config.state()));
+        owner.told = Arc::new(told.unwrap_or_else(|| owner.state_in_force()));
         owner
     }
 
@@ -290,7 +293,7 @@ impl<R> Owner<R> {
                     mode: send.mode,
                     color: send.color,
                     size: send.size.clamp(SIZE_MIN, SIZE_MAX),
-                    stream_ms: send.stream_ms,
+                    stream_ms: self.stage.stream_ms(now, send.stream_ms),
                     trace: span.filter(|_| permit.priority()).map(Box::new),
                 };
                 if held != Some(Reason::Words) && self.asks() {
@@ -621,6 +624,7 @@ impl<R> Owner<R> {
             && self.gate.sanctions().is_empty()
             && self.board.pin.is_none()
             && self.settings.is_empty()
+            && self.stage.is_open()
     }
 
     /// When the room was last used, microseconds.

@@ -436,10 +436,10 @@ impl Front {
                 return Answering::Later(Box::pin(async move { self.review(request, &room, &path).await }));
             }
             (_, Some((_, action))) if asks_first && moderation::PATHS.contains(&action) => {
-                let methods = "GET, POST, PATCH, DELETE, OPTIONS";
+                let methods = "GET, POST, PUT, PATCH, DELETE, OPTIONS";
                 return Answering::now(preflight(
                     methods,
-                    "GET, POST, PATCH, DELETE",
+                    "GET, POST, PUT, PATCH, DELETE",
                     "authorization, content-type, if-match",
                 ));
             }

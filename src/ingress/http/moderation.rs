@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use danmaku_room::admission::policy::keeps_order;
 use danmaku_room::house::sanction::{Measure, REASON_BYTES_MAX, Sanction, Target};
+use danmaku_room::house::stage::Stage;
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::ErrorCode;
@@ -36,7 +37,8 @@ const SEQS_MAX: usize = 1_000;
 const RECORDS_MAX: usize = 1_000;
 
 /// What can be ordered in a room, by the last part of its path.
-pub(super) const PATHS: [&str; 7] = ["bans", "mutes", "shadow-bans", "retract", "pin", "clear", "settings"];
+pub(super) const PATHS: [&str; 8] =
+    ["bans", "mutes", "shadow-bans", "retract", "pin", "clear", "settings", "state"];
 
 /// Whose word an order is.
 pub(super) struct Staff {
@@ -163,6 +165,7 @@ impl Front {
                 answer(StatusCode::OK, &told?)
             }
             (None, "pin", _) => Err(not_that_way("POST, DELETE, OPTIONS")),
+            (None, "state", _) => self.stage(request, &room, &staff, patience).await,
             (None, "settings", _) => self.settings(request, &room, &staff, patience).await,
             (None, "clear", &Method::POST) => {
                 let told = self.order(&room, Deed::Clear).await;
@@ -293,7 +296,7 @@ fn user_id(text: &str) -> Result<UserId, Refused> {
     UserId::parse(text).map_err(|_| bad("a user's id is 1 to 64 bytes, none of them a control character"))
 }
 
-fn reason(text: String) -> Result<Box<str>, Refused> {
+pub(super) fn reason(text: String) -> Result<Box<str>, Refused> {
     if text.len() > REASON_BYTES_MAX || text.chars().any(char::is_control) {
         return Err(bad("a `reason` has at most 256 bytes, none of them a control character"));
     }
@@ -336,7 +339,7 @@ pub(super) fn not_that_way(allowed: &'static str) -> Refused {
     refusal.into()
 }
 
-fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refused> {
+pub(super) fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refused> {
     let body = match told {
         Told::Sanctioned(sanction) => sanction_json(sanction),
         Told::Lifted(lifted) => json!({ "lifted": lifted.is_some() }),
@@ -346,6 +349,7 @@ fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refu
             None => json!({ "epoch": epoch.as_str(), "count": done.count }),
         },
         Told::Settings(settings) => settings.document(),
+        Told::Stage(stage) => shown_stage(stage),
         Told::ChangedSince => return Err(changed_since()),
         Told::Refused(refused) => return Err(refusal(refused.code, refused.retry_after_ms, &[]).into()),
         Told::Full => return Err(problem(409, "sanctions_full", "the room has too many sanctions").into()),
@@ -354,6 +358,16 @@ fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<Bytes>>, Refu
         }
     };
     Ok(document(status, &body))
+}
+
+/// A stage as the API shows it.
+pub(super) fn shown_stage(stage: &Stage) -> Value {
+    match stage {
+        Stage::Live { media, since_ms } => {
+            json!({ "stage": stage.as_str(), "mediaId": media.as_str(), "since": since_ms })
+        }
+        _ => json!({ "stage": stage.as_str() }),
+    }
 }
 
 /// A change that was bound to what its author has seen.

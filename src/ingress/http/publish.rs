@@ -113,7 +113,7 @@ impl Front {
         let (answer, fate) = oneshot::channel();
         let id = send.as_send().id.to_owned();
         let standing = user.standing(guest::is_guest(&user.author) && place != Place::NONE);
-        let standing = Standing { address, ..standing };
+        let standing = Standing { address: guest::measured_by(&user.author, address), ..standing };
         self.inbox.call(Call { room, user: user.author, standing, send, answer });
         let within = Duration::from_millis(self.shared.config.load().answer_within_ms);
         match tokio::time::timeout(within, fate).await {

@@ -1,6 +1,8 @@
-//! How a room is set, over HTTP: `GET` and `PATCH /api/v1/rooms/ROOM/settings`. By whoever may moderate the room.
+//! How a room is set and where it is in its life, over HTTP: `GET` and `PATCH /api/v1/rooms/ROOM/settings`, `GET` and `PUT
+//! …/state`. By whoever may moderate the room.
 
 use danmaku_room::house::settings::Patch;
+use danmaku_room::house::stage::{MediaId, StageName};
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::RoomId;
 use http_body_util::Full;
@@ -9,10 +11,11 @@ use hyper::header::{ETAG, HeaderValue, IF_MATCH};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::{Deserialize, Deserializer};
 
-use super::moderation::{Staff, changed_since, document, not_that_way};
+use super::moderation::{Staff, answer, changed_since, document, not_that_way, reason};
 use super::patience::Patience;
 use super::{Front, Refused};
 use crate::identity::claims::TokenRole;
+use crate::ingress::authority::bad;
 use crate::ingress::authority::bad;
 use crate::worker::orders::{Deed, Told};
 use crate::worker::settings::RoomSettings;
@@ -137,6 +140,51 @@ impl Front {
                 told
             }
             _ => Err(not_that_way("GET, PATCH, OPTIONS")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StageBody {
+    stage: String,
+    media_id: Option<String>,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Front {
+    /// `/api/v1/rooms/ROOM/state`, asked by somebody who may.
+    pub(super) async fn stage(
+        &self,
+        request: Request<Incoming>,
+        room: &RoomId,
+        staff: &Staff,
+        patience: &Patience,
+    ) -> Result<Response<Full<Bytes>>, Refused> {
+        match *request.method() {
+            Method::GET => answer(StatusCode::OK, &self.order(room, Deed::Stage).await?),
+            Method::PUT => {
+                let body: StageBody = self.json(request, patience).await?;
+                let why = reason(body.reason)?;
+                let name = StageName::parse(&body.stage)
+                    .ok_or_else(|| bad("`stage` is `open`, `live`, `ended` or `closed`"))?;
+                let media = match (name, body.media_id.as_deref()) {
+                    (StageName::Live, Some(media)) => Some(
+                        MediaId::parse(media)
+                            .ok_or_else(|| bad("a `mediaId` is 1 to 128 of A-Z a-z 0-9 . _ : -"))?,
+                    ),
+                    (StageName::Live, None) => {
+                        return Err(bad("`live` needs a `mediaId`: which stream it is"));
+                    }
+                    (_, Some(_)) => return Err(bad("a `mediaId` goes with `live` alone")),
+                    (_, None) => None,
+                };
+                let told = self.order(room, Deed::SetStage(name, media)).await;
+                self.note(staff, "state", room, body.stage, why, &told);
+                answer(StatusCode::OK, &told?)
+            }
+            _ => Err(not_that_way("GET, PUT, OPTIONS")),
         }
     }
 }

@@ -19,12 +19,12 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::back_end::{Asking, allow, bad, expect_method, forbidden};
-use super::identity::now_s;
+use super::back_end::expect_method;
 use super::patience::Patience;
 use super::{Front, Refused};
 use crate::config::Config;
 use crate::identity::api_key::Scope;
+use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::audit::Record;
 use crate::observe::limits::Limit;

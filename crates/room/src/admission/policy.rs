@@ -10,6 +10,10 @@ use crate::Now;
 /// The numbers behind a room's modes; whether a mode is on is said by [`super::rule::Modes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
+    /// The room is closed.
+    pub closed: bool,
+    /// Its stream has ended.
+    pub ended: bool,
     /// When a mute of the room is over, microseconds; `None`: when somebody ends it.
     pub muted_until_us: Option<u64>,
     /// The time between two comments of a user, microseconds.
@@ -33,6 +37,8 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
+            closed: false,
+            ended: false,
             muted_until_us: None,
             slow_interval_us: 5_000_000,
             level_min: 1,
@@ -65,8 +71,12 @@ impl Policy {
         said_us: Option<u64>,
         send: &Send<'_>,
     ) -> Result<(), Option<u64>> {
-        if rule == Rule::ReadOnly {
-            return Err(None);
+        let over = |over: bool| if over { Err(None) } else { Ok(()) };
+        match rule {
+            Rule::ReadOnly => return Err(None),
+            Rule::Closed => return over(self.closed),
+            Rule::Ended => return over(self.ended),
+            _ => {}
         }
         if keeps_order(user.role) {
             return Ok(());
@@ -107,7 +117,9 @@ impl Policy {
 }
 
 /// The rules of a room's state, in the order in which they are asked.
-pub const RULES: [Rule; 9] = [
+pub const RULES: [Rule; 11] = [
+    Rule::Closed,
+    Rule::Ended,
     Rule::ReadOnly,
     Rule::Muted,
     Rule::SlowMode,
@@ -166,6 +178,8 @@ mod tests {
     #[test]
     fn every_mode_stops_whom_it_names_and_nobody_else() {
         let policy = Policy {
+            closed: false,
+            ended: true,
             muted_until_us: Some(NOW.us + 7),
             slow_interval_us: 1_000,
             level_min: 5,
@@ -178,6 +192,8 @@ mod tests {
         };
         let following = |ms| Standing { followed_at_ms: Some(NOW.wall_ms - ms), ..PLAIN.standing };
         for (rule, case, want) in [
+            (Rule::Closed, PLAIN, Ok(())),
+            (Rule::Ended, Case { role: Role::Staff, ..PLAIN }, Err(None)),
             (Rule::ReadOnly, Case { role: Role::Staff, ..PLAIN }, Err(None)),
             (Rule::Muted, PLAIN, Err(Some(7))),
             (Rule::Muted, Case { role: Role::Vip, ..PLAIN }, Err(Some(7))),
@@ -209,6 +225,9 @@ mod tests {
         ] {
             assert_eq!(check(&policy, rule, &case), want, "{rule:?}");
         }
+        let closed = Policy { closed: true, ended: false, ..policy };
+        assert_eq!(check(&closed, Rule::Closed, &Case { role: Role::Staff, ..PLAIN }), Err(None));
+        assert_eq!(check(&closed, Rule::Ended, &PLAIN), Ok(()));
         let ended = Policy { muted_until_us: Some(NOW.us), ..policy };
         assert_eq!(check(&ended, Rule::Muted, &PLAIN), Ok(()), "a mute ends");
         let endless = Policy { muted_until_us: None, ..policy };

@@ -62,6 +62,10 @@ macro_rules! rules {
 }
 
 rules! {
+    Closed("closed", "policy.closed_mode", RoomClosed, false, Enforce):
+        "Everything, once the room is closed; then nobody is in it either.",
+    Ended("ended", "policy.ended_mode", RoomEnded, false, Enforce):
+        "Everything, once the room's stream has ended.",
     ReadOnly("read_only", "policy.read_only_mode", ReadOnly, false, Off):
         "Everything, while nobody may write in the room.",
     Muted("muted", "policy.muted_mode", Muted, false, Off):

@@ -4,6 +4,7 @@
 pub mod board;
 pub mod sanction;
 pub mod settings;
+pub mod stage;
 
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::UserId;
@@ -11,6 +12,7 @@ use danmaku_wire::id::UserId;
 use board::Board;
 use sanction::{Measure, Sanction, Sanctions};
 use settings::Settings;
+use stage::Stage;
 
 /// What one owner of a room leaves to the next beside the log.
 #[derive(Debug, Clone, Default)]
@@ -21,12 +23,14 @@ pub struct House {
     pub board: Board,
     /// What is set over the configuration.
     pub settings: Settings,
+    /// Where the room is in its life.
+    pub stage: Stage,
 }
 
 impl House {
     /// Whether nothing was decided that still matters.
     pub const fn is_empty(&self) -> bool {
-        self.sanctions.is_empty() && self.board.is_empty() && self.settings.is_empty()
+        self.sanctions.is_empty() && self.board.is_empty() && self.settings.is_empty() && self.stage.is_open()
     }
 }
 
@@ -35,6 +39,8 @@ impl House {
 pub struct Door {
     /// Who is banned.
     pub bans: Sanctions,
+    /// Nobody may come in.
+    pub closed: bool,
 }
 
 /// Why somebody is not let in.
@@ -42,6 +48,8 @@ pub struct Door {
 pub enum Barred {
     /// A ban, with what is left of it, milliseconds; `None`: it has no end.
     Banned(Option<u64>),
+    /// The room is closed.
+    Closed,
 }
 
 impl Door {
@@ -52,12 +60,12 @@ impl Door {
             // The owner's table is bounded, and this is a part of it.
             let _ = bans.put(sanction.clone(), 0, usize::MAX);
         }
-        Self { bans }
+        Self { bans, closed: false }
     }
 
     /// Whether nobody is kept out.
     pub fn is_open(&self) -> bool {
-        self.bans.is_empty()
+        self.bans.is_empty() && !self.closed
     }
 
     /// Whether somebody may come in.
@@ -65,6 +73,9 @@ impl Door {
     /// # Errors
     /// Why not.
     pub fn admits(&self, now_ms: u64, user: &UserId, address: u64, role: Role) -> Result<(), Barred> {
+        if self.closed {
+            return Err(Barred::Closed);
+        }
         match self.bans.find(Measure::Ban, now_ms, user, address, role) {
             None => Ok(()),
             Some(ban) => Err(Barred::Banned(ban.left_ms(now_ms))),

@@ -7,6 +7,7 @@ use danmaku_wire::entry::Role;
 
 use crate::admission::Limits;
 use crate::admission::rule::{Mode, Rule};
+use crate::house::stage::Stage;
 use crate::owner::held;
 
 macro_rules! settings {
@@ -130,8 +131,8 @@ pub struct State {
 const SLOW_KEY: &str = "\"slowModeMs\":";
 
 impl State {
-    /// The state that these limits make. A rule that observes or is off asks for nothing.
-    pub fn of(limits: &Limits, held: &held::Bounds) -> Self {
+    /// The state that these limits make in a stage of a room's life. A rule that observes or is off asks for nothing.
+    pub fn of(limits: &Limits, held: &held::Bounds, stage: &Stage) -> Self {
         let Limits { modes, policy, .. } = limits;
         let enforced = |rule| modes.at(rule) == Mode::Enforce;
         let mut data = String::new();
@@ -139,6 +140,13 @@ impl State {
             data.push(if data.is_empty() { '{' } else { ',' });
             let _ = write!(data, "\"{name}\":{value}");
         };
+        if !stage.is_open() {
+            put("stage", &format_args!("\"{}\"", stage.as_str()));
+        }
+        if let Stage::Live { media, since_ms } = stage {
+            put("mediaId", &format_args!("\"{}\"", media.as_str()));
+            put("liveSince", since_ms);
+        }
         for (rule, name) in [
             (Rule::ReadOnly, "readOnly"),
             (Rule::Muted, "muted"),
@@ -205,7 +213,7 @@ mod tests {
         set(&mut patch);
         let (mut limits, mut held) = (Limits::default(), held::Bounds::default());
         Settings::default().with(&patch).lay_over(&mut limits, &mut held);
-        State::of(&limits, &held)
+        State::of(&limits, &held, &Stage::Open)
     }
 
     /// `Settings::lay_over` and `State::of`: each setting alone, and what members are told of it.

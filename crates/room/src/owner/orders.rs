@@ -61,6 +61,7 @@ impl<R> Owner<R> {
             sanctions: self.gate.sanctions().in_force(0).cloned().collect(),
             board: self.board.clone(),
             settings: self.settings.clone(),
+            stage: self.stage.clone(),
         }
     }
 

@@ -53,6 +53,7 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits.words =
         Words::new([WordList::compile(&ListOptions::default(), "longer\n").expect("a list").into()]);
     limits.classes = Classes { vip: Vec::new(), filtered: vec![Match::User(Names::parse("u*"))] }.into();
+    (limits.policy.closed, limits.policy.ended) = (rule == Rule::Closed, rule == Rule::Ended);
     limits
 }
 
