@@ -16,7 +16,6 @@ use super::patience::Patience;
 use super::{Front, Refused};
 use crate::identity::claims::TokenRole;
 use crate::ingress::authority::bad;
-use crate::ingress::authority::bad;
 use crate::worker::orders::{Deed, Told};
 use crate::worker::settings::RoomSettings;
 
