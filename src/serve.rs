@@ -34,7 +34,7 @@ use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::snapshots::Snapshots;
 use crate::store::memory::{self, MemoryStore};
-use crate::wiring::{Bell, Departure, Shared};
+use crate::wiring::{Bell, Departure, Shared, Told};
 use crate::word_files::{self, Lists, WordFiles};
 use crate::worker::calls::Call;
 use crate::worker::drain::cautious_window_us;
@@ -159,6 +159,7 @@ impl Unopened {
             inhabited: AtomicUsize::new(workers),
             incarnation: random_u64()?,
             epochs: AtomicU64::new(0),
+            told: Told::all(workers),
         });
         let mut handles = Vec::new();
         for (index, ((mailbox, bell), cells)) in receivers.into_iter().zip(bells).zip(&cells).enumerate() {

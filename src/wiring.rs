@@ -22,7 +22,7 @@ use crate::identity::identities::Identities;
 use crate::ingress::addresses::Addresses;
 use crate::ingress::tls::Tls;
 use crate::observe::audit::Audit;
-use crate::observe::cells::Cells;
+use crate::observe::cells::{Cell, Cells};
 use crate::snapshots::Snapshots;
 use crate::word_files::WordFiles;
 use crate::worker::message::{Control, Request};
@@ -106,6 +106,24 @@ pub struct Shared {
     pub incarnation: u64,
     /// Epochs minted so far.
     pub epochs: AtomicU64,
+    /// What each worker tells the others of itself, by worker.
+    pub told: Box<[Told]>,
+}
+
+/// What a worker tells the others of itself: each number is written by that worker alone.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Comments in its part of the window over the process.
+    pub window: Cell,
+    /// How far its passes are behind, microseconds.
+    pub pass_lag_us: Cell,
+}
+
+impl Told {
+    /// The numbers of so many workers.
+    pub fn all(workers: usize) -> Box<[Self]> {
+        (0..workers).map(|_| Self::default()).collect()
+    }
 }
 
 /// How far a process is on its way out.

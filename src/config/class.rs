@@ -60,6 +60,8 @@ class! {
         vip_mode: Mode,
         vip_per_s: u32,
         breaker_mode: Mode,
+        breaker_stall: Duration,
+        breaker_webhook_failures: u32,
         duplicate_mode: Mode,
         duplicate_window: Duration,
         duplicate_chars_min: usize,

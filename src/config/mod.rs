@@ -22,7 +22,9 @@ use std::sync::Arc;
 use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
 use danmaku_room::admission::words::Words;
-use danmaku_room::admission::{gate, idempotency, policy, sliding_window, text, token_bucket};
+use danmaku_room::admission::{
+    breaker, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
+};
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
 use danmaku_wire::id::RoomId;
@@ -44,7 +46,7 @@ use layers::Layers;
 use raw::Raw;
 pub use section::{Key, OutOfBounds};
 use tls::TlsSettings;
-use value::{Address, Setting};
+use value::{Address, Mode, Setting};
 use webhook::HookSettings;
 use words::WordFile;
 
@@ -136,6 +138,8 @@ pub struct Config {
     pub addresses: addresses::Limits,
     /// Connections of a worker that are no sessions yet.
     pub handshakes_max: usize,
+    /// What all rooms of a worker are held to.
+    pub worker_gate: worker_gate::Bounds,
     /// Moves to another room that a connection gets back in a second.
     pub joins_per_s: u32,
     /// Moves it may make at once.
@@ -309,7 +313,7 @@ impl Config {
             .iter()
             .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?)?)))
             .collect::<Result<_, _>>()?;
-        let (room, keys) = (room_settings(&raw)?, raw.keys());
+        let (room, keys, worker_gate) = (room_settings(&raw)?, raw.keys(), worker_gate(&raw.limits));
         let Raw {
             server,
             auth,
@@ -341,6 +345,7 @@ impl Config {
                 rooms_per_min: rooms.create_per_min,
             },
             handshakes_max: connections.handshakes_max,
+            worker_gate,
             joins_per_s: limits.joins_per_s,
             joins_burst: limits.joins_burst,
             trusted_proxies: server.trusted_proxies,
@@ -571,7 +576,9 @@ fn modes(raw: &Raw) -> Modes {
             Rule::VipCeiling => limits.vip_mode,
             Rule::UserRate => limits.user_mode,
             Rule::RoomRate => limits.room_mode,
+            Rule::NodeRate => limits.node_mode,
             Rule::Breaker => limits.breaker_mode,
+            Rule::WorkerBreaker => limits.worker_breaker_mode,
             Rule::Duplicate => limits.duplicate_mode,
             Rule::Words => words.word_mode,
             Rule::Webhook => hook.webhook_mode,
@@ -592,6 +599,30 @@ fn classes(limits: &raw::Limits) -> Classes {
     }
     filtered.push(Match::BreaksRate);
     Classes { vip: users(&limits.vip_users), filtered }
+}
+
+/// When breakers open.
+fn breaker(limits: &raw::Limits) -> breaker::Bounds {
+    breaker::Bounds {
+        load: breaker::Load {
+            mailbox_percent: u8::try_from(limits.breaker_mailbox_percent).unwrap_or(100),
+            mailbox_age_us: limits.breaker_mailbox_age.us(),
+            pass_lag_us: limits.breaker_pass_lag.us(),
+            stall_us: limits.breaker_stall.us(),
+            hook_failures: limits.breaker_webhook_failures,
+        },
+        open_us: limits.breaker_open.us(),
+        half_open_us: limits.breaker_half_open.us(),
+        probes: limits.breaker_probes,
+    }
+}
+
+/// What all rooms of a worker are held to.
+fn worker_gate(limits: &raw::Limits) -> worker_gate::Bounds {
+    let window =
+        sliding_window::Window { window_us: limits.node_window.us(), count_max: limits.node_count_max };
+    let node = (limits.node_mode != Mode::Off).then_some(window);
+    worker_gate::Bounds { breaker: breaker(limits), node }
 }
 
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
@@ -620,6 +651,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             length_chars_max: policy.length_chars_max,
             ..policy::Policy::default()
         },
+        breaker: breaker(limits),
         duplicates: gate::Duplicates {
             chars_min: limits.duplicate_chars_min,
             window_us: limits.duplicate_window.us(),

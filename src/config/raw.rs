@@ -303,8 +303,33 @@ section! {
         vip_mode: Mode = Mode::Enforce,
         /// Comments a second of all VIPs in a room together that have priority.
         vip_per_s: u32 = 50 => 1 to 1_000_000,
-        /// Whether a room sheds its crowd while its store or its worker cannot keep up.
+        /// Whether all rooms of this process together are limited, beside each of them.
+        node_mode: Mode = Mode::Off,
+        /// The window of the process.
+        node_window: Duration = Duration::of_ms(10_000) => "1s" to "1h",
+        /// Comments of everybody but VIPs in a window, in all rooms.
+        node_count_max: u32 = 200_000 => 1 to 1_000_000_000,
+        /// Whether a room sheds its crowd while its store, its passes or its webhook cannot keep up.
         breaker_mode: Mode = Mode::Enforce,
+        /// Whether all rooms of a worker shed their crowds while its mailbox or its passes cannot keep up.
+        worker_breaker_mode: Mode = Mode::Enforce,
+        /// A store that has not moved for so long, while something waits for it, opens the room's breaker.
+        breaker_stall: Duration = Duration::of_ms(1_000) => "10ms" to "1m",
+        /// Passes that are so far behind open the breakers of the worker and of the rooms that have members there.
+        breaker_pass_lag: Duration = Duration::of_ms(2_000) => "10ms" to "1m",
+        /// So many comments, one after the other, about which a webhook did not answer open the breaker of a room with
+        /// `webhook.webhook_fail = "closed"`.
+        breaker_webhook_failures: u32 = 20 => 1 to 1_000_000,
+        /// A mailbox that is so full, percent, opens the worker's breaker.
+        breaker_mailbox_percent: u32 = 75 => 1 to 100,
+        /// A comment that has waited so long in a mailbox opens the worker's breaker. After a second the mailbox takes no more.
+        breaker_mailbox_age: Duration = Duration::of_ms(500) => "10ms" to "1s",
+        /// How long a breaker is open the first time; at most eight times as long when it opens again and again.
+        breaker_open: Duration = Duration::of_ms(1_000) => "10ms" to "1m",
+        /// How long it then lets a few comments pass, to see whether it may close.
+        breaker_half_open: Duration = Duration::of_ms(1_000) => "10ms" to "1m",
+        /// How many.
+        breaker_probes: u32 = 20 => 1 to 1_000_000,
         /// Whether a user is kept from saying the same long text again.
         duplicate_mode: Mode = Mode::Enforce,
         /// How long.

@@ -262,6 +262,18 @@ cells! {
     breakers_half_open: Gauge,
     /// Times that a room's breaker opened.
     breakers_opened: Counter,
+    /// Workers whose breaker is open: all their rooms refuse the crowd.
+    worker_breakers_open: Gauge,
+    /// Workers whose breaker is half-open.
+    worker_breakers_half_open: Gauge,
+    /// Times that a worker's breaker opened.
+    worker_breakers_opened: Counter,
+    /// How far the passes of the worker that is furthest behind are behind, microseconds.
+    pass_lag_us_max: Gauge,
+    /// How long the oldest comment has waited in any worker's mailbox, microseconds.
+    mailbox_age_us_max: Gauge,
+    /// Comments of the crowd in the window over the process; 0 where there is none.
+    node_window: Gauge,
     /// Sanctions in force: bans, mutes and shadow bans.
     sanctions: Gauge,
     /// Orders of staff that rooms carried out.

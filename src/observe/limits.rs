@@ -253,6 +253,9 @@ limits! {
     RoomRate("room_rate", "limits.room_count_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Comments of a room within `limits.room_window`."
         => "`overloaded` with `retryAfterMs`",
+    NodeRate("node_rate", "limits.node_count_max", "breakers"::the_window_of_the_process_counts_all_its_rooms):
+        "Comments of all rooms within `limits.node_window`, where `limits.node_mode` is on."
+        => "`overloaded` with `retryAfterMs`",
     TextChars("text_chars", "limits.text_chars_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Characters of a text."
         => "`text_too_long`",

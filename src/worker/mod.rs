@@ -13,6 +13,7 @@ pub mod handover;
 mod identity;
 mod input;
 mod lenience;
+mod load;
 mod membership;
 pub mod message;
 pub mod orders;
@@ -40,6 +41,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bumpalo::Bump;
 use danmaku_mailbox::{Message, Receiver};
 use danmaku_room::Now;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::form::Encoder;
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::websocket::deflate::Inflater;
@@ -185,6 +187,8 @@ pub struct Worker {
     waiting: Vec<std::collections::VecDeque<Control>>,
     /// What the platform says of comments of rooms that are owned here.
     rulings: rulings::Rulings,
+    /// What all rooms that are owned here are held to together.
+    gate: WorkerGate,
     /// Requests that wait for the fate of their comments.
     calls: calls::Calls,
     /// Sessions with errors that they were not told one by one.
@@ -256,6 +260,7 @@ impl Worker {
         Ok(Self {
             index,
             encoder: Encoder::new(config.deflate_level),
+            gate: WorkerGate::new(config.worker_gate),
             config,
             shared,
             cells,
@@ -367,9 +372,7 @@ impl Worker {
         if taken > 0 {
             self.cells.mailbox_taken.add(taken);
         }
-        if !more {
-            self.mailbox.drained(self.now.us);
-        }
+        self.mailbox.drained(self.now.us);
         more
     }
 

@@ -101,16 +101,19 @@ impl Worker {
         reply: ReplyTo,
     ) -> Option<Outcome> {
         let now = self.now;
-        let local = self.rooms.get(room);
+        self.hear_windows();
+        let Worker { rooms, gate, .. } = self;
+        let local = rooms.get(room);
         // Its link keeps an owner alive: one that is not there is only now starting.
         let Some(OwnerState::Active(active)) = &mut local.owner else {
             return Some(Outcome::Refused(NOT_NOW));
         };
-        let publish = || active.owner.publish(now, user, standing, send, || reply);
+        let publish = || active.owner.publish(gate, now, user, standing, send, || reply);
         match catch_unwind(AssertUnwindSafe(publish)) {
             Ok(fate) => {
-                if let Fate::Refused(refusal) = &fate {
-                    self.note_refusal(room, refusal, send);
+                match &fate {
+                    Fate::Refused(refusal) => self.note_refusal(room, refusal, send),
+                    _ => self.tell_window(),
                 }
                 self.outcome_of(room, fate)
             }
@@ -127,6 +130,7 @@ impl Worker {
         let limit = match (refusal.rule, refusal.code) {
             (Some(Rule::UserRate), _) => Limit::UserRate,
             (Some(Rule::RoomRate), _) => Limit::RoomRate,
+            (Some(Rule::NodeRate), _) => Limit::NodeRate,
             (None, ErrorCode::IdsFull) => Limit::Ids,
             (None, ErrorCode::TextTooLong) if send.text.trim().chars().count() > text.chars_max => {
                 Limit::TextChars
@@ -483,6 +487,7 @@ impl Worker {
     /// Takes the present configuration over, for the sessions and rooms there are as for those to come.
     pub(super) fn reconfigure(&mut self) {
         self.config = self.shared.config.load_full();
+        self.gate.set_bounds(self.config.worker_gate);
         let config = Arc::clone(&self.config);
         for index in self.rooms.indices() {
             let local = self.rooms.get(index);

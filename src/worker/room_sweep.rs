@@ -3,13 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use danmaku_mailbox::Lane;
-use danmaku_room::admission::breaker::{Load, State};
+use danmaku_room::admission::breaker::State;
 
 use super::Worker;
 use super::rooms::{Follow, OwnerState};
 use crate::observe::limits::Limit;
-use crate::serve::NORMAL_SLOTS;
 
 /// Rooms looked at in one turn: a fifth of a millisecond where none of them is in the cache.
 const ROOMS_PER_TURN: u32 = 256;
@@ -63,15 +61,9 @@ impl Worker {
         false
     }
 
-    /// What lies behind the rooms of this worker: how full the lane is by which comments come to it.
-    fn load_behind(&self) -> Load {
-        let depth = self.post(self.index).depth(Lane::Normal);
-        Load { mailbox_percent: (depth * 100 / NORMAL_SLOTS) as u8, ..Load::default() }
-    }
-
     fn sweep_room(&mut self, index: u32, sweep: &mut RoomSweep) {
         let now = self.now;
-        let load = self.load_behind();
+        self.note_room_load(index);
         let local = self.rooms.get(index);
         sweep.tick_max = sweep.tick_max.max(local.view.law.tick_us());
         let forms = local.view.members.iter().filter(|list| !list.is_empty()).count();
@@ -85,7 +77,6 @@ impl Worker {
             sweep.sanctions += active.owner.sanctions().len() as u64;
             let fewer = active.owner.sanctions().len() < sanctions;
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
-            active.owner.observe(now, &load);
             self.cells.count_rules(&active.owner.take_tally());
             self.cells.count_words(&active.owner.take_word_tally());
             self.cells.count_held(&active.owner.take_held_tally());

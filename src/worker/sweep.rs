@@ -32,6 +32,7 @@ impl Worker {
             self.begin_room_sweep();
         }
         self.sweep_sessions();
+        self.note_load();
         self.cells.rooms.set(self.rooms.len() as u64);
         self.cells.handshakes.set(self.front.waiting() as u64);
         // The table is everybody's: one tells of it.

@@ -111,6 +111,13 @@ impl<T: Send> LaneSender<T> {
         self.producer.bytes() as usize
     }
 
+    pub(crate) fn age_us(&self, now_us: u64) -> u64 {
+        if self.producer.depth() == 0 {
+            return 0;
+        }
+        now_us.saturating_sub(self.taken_before_us.load(Ordering::Acquire))
+    }
+
     /// Whether the oldest item has waited beyond the bound.
     ///
     /// The lane of a sleeping worker is empty, and its time stands still. Whoever finds it so moves the

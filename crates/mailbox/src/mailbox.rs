@@ -135,6 +135,16 @@ impl<C: Send, R: Send, W: Wake> Sender<C, R, W> {
         }
     }
 
+    /// How long the oldest item of a lane may have waited, microseconds: no item is older. Exact to a turn of a receiver
+    /// that calls [`Receiver::drained`] in each; 0 where nothing waits.
+    pub fn age_us(&self, lane: Lane, now_us: u64) -> u64 {
+        match lane {
+            Lane::Control => self.control.age_us(now_us),
+            Lane::Vip => self.vip.age_us(now_us),
+            Lane::Normal => self.normal.age_us(now_us),
+        }
+    }
+
     /// The sender's half of the wake-up: item, fence, flag; the receiver's is flag, fence, items. Of two
     /// threads that do so one at least sees what the other wrote: either the receiver finds the item, or
     /// the sender finds it asleep.

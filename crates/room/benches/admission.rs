@@ -16,6 +16,7 @@ use danmaku_room::admission::gate::{Ask, Gate};
 use danmaku_room::admission::rule::{Mode as Acts, Modes, Rule};
 use danmaku_room::admission::sliding_window::Window;
 use danmaku_room::admission::token_bucket::Rate;
+use danmaku_room::admission::worker_gate::{self, WorkerGate};
 use danmaku_room::admission::{Limits, Standing};
 use danmaku_wire::entry::{Author, COLOR_DEFAULT, Mode, Role, SIZE_DEFAULT};
 use danmaku_wire::id::UserId;
@@ -37,18 +38,22 @@ fn author(n: usize) -> Author {
 }
 
 /// A room in which everybody may write all the time: every comment goes the whole way.
-fn gate() -> Gate {
+fn gate() -> (Gate, WorkerGate) {
+    let mut modes = Modes::default();
+    modes.set(Rule::NodeRate, Acts::Enforce);
     let limits = Limits {
+        modes,
         user: Some(Rate { burst: 1_000, per_s: 1_000.0 }),
         users_max: 2 * USERS,
         room: Some(Window { window_us: 10_000_000, count_max: 1_000_000_000 }),
         ..Limits::default()
     };
-    Gate::new(limits, [7; 16])
+    let worker = worker_gate::Bounds { node: limits.room, ..worker_gate::Bounds::default() };
+    (Gate::new(limits, [7; 16]), WorkerGate::new(worker))
 }
 
 /// One comment, whose text nobody has said yet.
-fn admit(gate: &mut Gate, user: &Author, n: usize, text: &mut String) -> bool {
+fn admit((gate, worker): &mut (Gate, WorkerGate), user: &Author, n: usize, text: &mut String) -> bool {
     use std::fmt::Write;
     text.truncate(TEXT.len());
     let _ = write!(text, "{n:08}");
@@ -64,24 +69,25 @@ fn admit(gate: &mut Gate, user: &Author, n: usize, text: &mut String) -> bool {
     // Ten thousand comments a second.
     let now = Now { us: 1_000_000 + n as u64 * 100, wall_ms: 1_700_000_000_000 };
     let ask = Ask { user, standing: Standing::default(), client: "", send: &send, text };
-    gate.examine(now, &ask).map(|permit| gate.charge(now, &permit)).is_ok()
+    gate.examine(worker, now, &ask).map(|permit| gate.charge(worker, now, &permit)).is_ok()
 }
 
 /// A room that has the bucket of users and no other rule, as a limiter has that knows nothing else.
-fn bucket_alone() -> Gate {
+fn bucket_alone() -> (Gate, WorkerGate) {
     let mut modes = Modes::of(Acts::Off);
     modes.set(Rule::UserRate, Acts::Enforce);
     let user = Some(Rate { burst: 1_000, per_s: 1_000.0 });
-    Gate::new(Limits { modes, user, users_max: 2 * USERS, room: None, ..Limits::default() }, [7; 16])
+    let limits = Limits { modes, user, users_max: 2 * USERS, room: None, ..Limits::default() };
+    (Gate::new(limits, [7; 16]), WorkerGate::default())
 }
 
 /// One comment that is always the same.
-fn take_token(gate: &mut Gate, user: &Author, n: usize) -> bool {
+fn take_token((gate, worker): &mut (Gate, WorkerGate), user: &Author, n: usize) -> bool {
     let (mode, color, size) = (Mode::Scroll, COLOR_DEFAULT, SIZE_DEFAULT);
     let send = Send { id: "", text: "x", mode, color, size, stream_ms: None, traceparent: "" };
     let now = Now { us: 1_000_000 + n as u64 * 100, wall_ms: 1_700_000_000_000 };
     let ask = Ask { user, standing: Standing::default(), client: "", send: &send, text: "x" };
-    gate.examine(now, &ask).map(|permit| gate.charge(now, &permit)).is_ok()
+    gate.examine(worker, now, &ask).map(|permit| gate.charge(worker, now, &permit)).is_ok()
 }
 
 /// A walk over `count` users in which none is near the one before.
@@ -105,7 +111,7 @@ fn main() {
     let mut text = TEXT.to_owned();
     let mut gate = gate();
     let mut said = 0;
-    let mut next = |gate: &mut Gate, among: usize, text: &mut String| {
+    let mut next = |gate: &mut (Gate, WorkerGate), among: usize, text: &mut String| {
         said += 1;
         assert!(admit(gate, &users[mixed(said, among)], said, text), "everybody may write");
     };

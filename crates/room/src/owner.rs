@@ -28,6 +28,7 @@ use crate::admission::idempotency::{Idempotency, Key, Known};
 use crate::admission::policy::keeps_order;
 use crate::admission::rule::{Mode, Rule, Tally};
 use crate::admission::words::{Screened, WordTally};
+use crate::admission::worker_gate::WorkerGate;
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
 use crate::house::board::Board;
@@ -248,9 +249,10 @@ impl<R> Owner<R> {
 
     /// A viewer's comment: through admission to a number, or refused.
     ///
-    /// `reply` is asked for only where the answer comes later.
+    /// `worker` is what all rooms of its worker are held to. `reply` is asked for only where the answer comes later.
     pub fn publish(
         &mut self,
+        worker: &mut WorkerGate,
         now: Now,
         user: &Arc<Author>,
         standing: Standing,
@@ -258,7 +260,7 @@ impl<R> Owner<R> {
         reply: impl FnOnce() -> R,
     ) -> Fate {
         self.active_us = now.us;
-        match self.admit(now, user, standing, send) {
+        match self.admit(worker, now, user, standing, send) {
             Err(refusal) => Fate::Refused(refusal),
             Ok(Admitted::Again(seq)) => Fate::Accepted { seq },
             // Attaching costs no token, so its number has its own bound: one more each on the average.
@@ -275,7 +277,7 @@ impl<R> Owner<R> {
                 Fate::Pending
             }
             Ok(Admitted::New { text, ids, permit, screened, held }) => {
-                self.gate.charge(now, &permit);
+                self.gate.charge(worker, now, &permit);
                 let Config { secret, traces_sampled, .. } = &self.config;
                 let span = traces::span(secret, *traces_sampled, send.traceparent.as_bytes());
                 let visibility = match screened {
@@ -336,6 +338,7 @@ impl<R> Owner<R> {
 
     fn admit<'a>(
         &mut self,
+        worker: &mut WorkerGate,
         now: Now,
         user: &Author,
         standing: Standing,
@@ -363,7 +366,7 @@ impl<R> Owner<R> {
         }
         self.may_release(now)?;
         // Sessions do not tell the name of their program.
-        let permit = self.gate.examine(now, &Ask { user, standing, client: "", send, text })?;
+        let permit = self.gate.examine(worker, now, &Ask { user, standing, client: "", send, text })?;
         let screened = self.gate.screen(text)?;
         let delayed = self.config.held.delay_us > 0 && !permit.priority() && !keeps_order(user.role);
         let held = match screened {

@@ -2,6 +2,7 @@
 
 use danmaku_room::Now;
 use danmaku_room::admission::gate::{Ask, Gate};
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing};
 use danmaku_wire::entry::{Author, COLOR_DEFAULT, Mode, Role, SIZE_DEFAULT};
 use danmaku_wire::id::UserId;
@@ -74,9 +75,9 @@ fn admission_of_a_known_user_asks_for_no_memory() {
             let now = Now { us: second * 1_000_000 + n as u64, wall_ms: 0 };
             // Four a second: two come back.
             for _ in 0..4 {
-                match gate.examine(now, &ask) {
+                match gate.examine(&mut WorkerGate::default(), now, &ask) {
                     Ok(permit) => {
-                        gate.charge(now, &permit);
+                        gate.charge(&mut WorkerGate::default(), now, &permit);
                         accepted += 1;
                     }
                     Err(_) => refused += 1,

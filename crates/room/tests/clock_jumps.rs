@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing, idempotency, sliding_window, token_bucket};
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
@@ -40,7 +41,7 @@ fn publish(owner: &mut Owner<()>, now: Now, by: u8, id: u8) -> Fate {
         stream_ms: None,
         traceparent: "",
     };
-    let fate = owner.publish(now, &user(by), Standing::default(), &send, || ());
+    let fate = owner.publish(&mut WorkerGate::default(), now, &user(by), Standing::default(), &send, || ());
     owner.end_turn();
     owner.seal(now);
     owner.age(now);

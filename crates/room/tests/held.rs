@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use danmaku_room::Now;
 use danmaku_room::admission::words::Words;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing};
 use danmaku_room::owner::held::{Bounds, Reason};
 use danmaku_room::owner::{Config, Fate, Owner};
@@ -35,7 +36,7 @@ fn say(owner: &mut Owner<()>, us: u64, role: Role, id: &str, text: &str) -> Fate
     let user = UserId::parse("u").expect("valid");
     let user = Arc::new(Author { id: user, name: "".into(), role, level: 0, badges: Vec::new() });
     let send = Send { id, text, mode: Mode::Scroll, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    owner.publish(at(us), &user, Standing::default(), &send, || ())
+    owner.publish(&mut WorkerGate::default(), at(us), &user, Standing::default(), &send, || ())
 }
 
 /// Texts with their numbers that were released since this was last asked.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use danmaku_room::Now;
 use danmaku_room::admission::Standing;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::house::sanction::{Full, Measure, Sanction, Target};
 use danmaku_room::owner::{Config, Done, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
@@ -30,7 +31,8 @@ fn say(owner: &mut Owner<()>, id: &str, by: &str) -> Result<u64, ErrorCode> {
     let author = Author { id: id_of, name: "".into(), role: Role::Viewer, level: 0, badges };
     let (mode, text) = (Mode::default(), "x");
     let send = Send { id, text, mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(NOW, &Arc::new(author), Standing::default(), &send, || ()) {
+    match owner.publish(&mut WorkerGate::default(), NOW, &Arc::new(author), Standing::default(), &send, || ())
+    {
         Fate::Accepted { seq } => Ok(seq),
         Fate::Refused(refusal) => Err(refusal.code),
         Fate::Held | Fate::Pending => panic!("acked when sequenced"),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing, sliding_window, token_bucket};
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
@@ -34,7 +35,7 @@ fn say(owner: &mut Owner<()>, id: &str, text: &str) -> Option<ErrorCode> {
     let user = Author { id: id_of("u1"), name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() };
     let mode = Mode::default();
     let send = Send { id, text, mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(NOW, &Arc::new(user), Standing::default(), &send, || ()) {
+    match owner.publish(&mut WorkerGate::default(), NOW, &Arc::new(user), Standing::default(), &send, || ()) {
         Fate::Refused(refusal) => Some(refusal.code),
         Fate::Accepted { .. } | Fate::Pending | Fate::Held => None,
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use danmaku_room::Now;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing};
 use danmaku_room::log::RingBounds;
 use danmaku_room::owner::{Config, Fate, Owner};
@@ -47,7 +48,7 @@ fn say(owner: &mut Owner<()>, now: Now, id: &str) -> u64 {
     });
     let send =
         Send { id, text: "text", mode: Mode::Scroll, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(now, &user, Standing::default(), &send, || ()) {
+    match owner.publish(&mut WorkerGate::default(), now, &user, Standing::default(), &send, || ()) {
         Fate::Accepted { seq } => seq,
         other => panic!("{id}: {other:?}"),
     }

@@ -13,7 +13,7 @@ use danmaku::identity::identities::Identities;
 use danmaku::ingress::arrival::Arrival;
 use danmaku::observe::cells::Cells;
 use danmaku::store::memory::{Bounds as StoreBounds, MemoryStore};
-use danmaku::wiring::{Bell, Departure, Shared};
+use danmaku::wiring::{Bell, Departure, Shared, Told};
 use danmaku::worker::message::Control;
 use danmaku::worker::{self, Parts};
 use danmaku_fuzz::connection::LIMITS;
@@ -134,6 +134,7 @@ fn start() -> Arc<Shared> {
         inhabited: AtomicUsize::new(WORKERS),
         incarnation: 1,
         epochs: AtomicU64::new(0),
+        told: Told::all(WORKERS),
     });
     for (index, (mailbox, bell)) in mailboxes.into_iter().zip(bells).enumerate() {
         let (shared, cells) = (Arc::clone(&shared), Arc::<Cells>::default());

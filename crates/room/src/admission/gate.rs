@@ -23,6 +23,7 @@ use super::sliding_window::FairWindow;
 use super::token_bucket::{Bucket, Rate};
 use super::users::Users;
 use super::words::WordTally;
+use super::worker_gate::WorkerGate;
 use super::{Limits, Refusal, Standing};
 use crate::Now;
 use crate::house::sanction::{Measure, Sanctions};
@@ -162,7 +163,7 @@ impl Gate {
     ///
     /// # Errors
     /// The first rule that does not.
-    pub fn examine(&mut self, now: Now, ask: &Ask<'_>) -> Result<Permit, Refusal> {
+    pub fn examine(&mut self, worker: &mut WorkerGate, now: Now, ask: &Ask<'_>) -> Result<Permit, Refusal> {
         let user = self.hash(&[ask.user.id.as_str()]);
         let record = self.users.find(user).copied().unwrap_or_default();
         for rule in policy::RULES {
@@ -182,7 +183,7 @@ impl Gate {
         let priority = class == Class::Vip && self.has_priority(now.us);
         let guest = ask.standing.guest;
         if !priority {
-            self.examine_crowd(now.us, &record, guest, ask.user.role)?;
+            self.examine_crowd(worker, now.us, &record, guest, ask.user.role)?;
         }
         let text = self.examine_text(now.us, ask)?;
         Ok(Permit { user, guest, priority, text, shadowed })
@@ -226,8 +227,15 @@ impl Gate {
         !self.tally.meets(Rule::VipCeiling, self.limits.modes.at(Rule::VipCeiling))
     }
 
-    /// What VIPs below their ceiling need not ask: the user's bucket, the room's window, the breaker.
-    fn examine_crowd(&mut self, now_us: u64, record: &User, guest: bool, role: Role) -> Result<(), Refusal> {
+    /// What VIPs below their ceiling need not ask: the user's bucket, the windows of room and node, the breakers.
+    fn examine_crowd(
+        &mut self,
+        worker: &mut WorkerGate,
+        now_us: u64,
+        record: &User,
+        guest: bool,
+        role: Role,
+    ) -> Result<(), Refusal> {
         if self.acts(Rule::UserRate)
             && let Some(rate) = self.rate(guest)
             && let Err(wait) = rate.check(&record.bucket, now_us)
@@ -240,11 +248,23 @@ impl Gate {
         {
             self.meet(Rule::RoomRate, Some(wait))?;
         }
+        if self.acts(Rule::NodeRate)
+            && let Err(wait) = worker.check_window(record.said_us, now_us)
+        {
+            self.meet(Rule::NodeRate, Some(wait))?;
+        }
+        if keeps_order(role) {
+            return Ok(());
+        }
         if self.acts(Rule::Breaker)
-            && !keeps_order(role)
             && let Err(wait) = self.breaker.check(&self.limits.breaker, now_us)
         {
             self.meet(Rule::Breaker, Some(wait))?;
+        }
+        if self.acts(Rule::WorkerBreaker)
+            && let Err(wait) = worker.check_breaker(now_us)
+        {
+            self.meet(Rule::WorkerBreaker, Some(wait))?;
         }
         Ok(())
     }
@@ -265,7 +285,7 @@ impl Gate {
     }
 
     /// Charges for what has passed, at the time at which it did.
-    pub fn charge(&mut self, now: Now, permit: &Permit) {
+    pub fn charge(&mut self, worker: &mut WorkerGate, now: Now, permit: &Permit) {
         let Permit { user, guest, priority, text, shadowed: _ } = *permit;
         let rate = self.rate(guest);
         let limits = &self.limits;
@@ -281,6 +301,7 @@ impl Gate {
                 window.take(now.us);
             }
             self.breaker.take();
+            worker.take(now.us);
         }
         // It may have been said twice while somebody else was asked about it.
         if let Some(text) = text

@@ -15,6 +15,7 @@ pub mod text;
 pub mod token_bucket;
 pub mod users;
 pub mod words;
+pub mod worker_gate;
 
 use std::fmt;
 use std::sync::Arc;

@@ -99,8 +99,12 @@ rules! {
         "What a user writes faster in a room than `limits.user_per_s`, or `limits.guest_per_s` for guests.",
     RoomRate("room_rate", "limits.room_mode", Overloaded, true, Enforce):
         "What goes over `limits.room_count_max` in a window: first from the users who had most of it.",
+    NodeRate("node_rate", "limits.node_mode", Overloaded, true, Off):
+        "What goes over `limits.node_count_max` in a window over all rooms of the process: first from users who wrote in their room lately.",
     Breaker("breaker", "limits.breaker_mode", Overloaded, true, Enforce):
-        "What comes while the room's downstream is saturated.",
+        "What comes while what is behind the room is saturated: its store, its passes, or a webhook that a room with `webhook.webhook_fail = \"closed\"` waits for.",
+    WorkerBreaker("worker_breaker", "limits.worker_breaker_mode", Overloaded, true, Enforce):
+        "What comes while what is behind the room's worker is saturated: its mailbox, or its passes.",
     Duplicate("duplicate", "limits.duplicate_mode", Duplicate, false, Enforce):
         "A long text that the same user has sent within `limits.duplicate_window`.",
     Words("words", "words.word_mode", FilteredWord, false, Enforce):

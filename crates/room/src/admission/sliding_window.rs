@@ -72,6 +72,8 @@ pub struct FairWindow {
     /// Number of the current slice since time 0.
     current: u64,
     total: u32,
+    /// What others have in their parts of the same window.
+    elsewhere: u32,
     /// Places, as there were at a time.
     places: f64,
     places_us: u64,
@@ -81,7 +83,7 @@ impl FairWindow {
     /// An empty window.
     pub fn new(window: Window) -> Self {
         let places = window.places_max();
-        Self { window, slices: [0; SLOTS], current: 0, total: 0, places, places_us: 0 }
+        Self { window, slices: [0; SLOTS], current: 0, total: 0, elsewhere: 0, places, places_us: 0 }
     }
 
     fn slot(slice: u64) -> usize {
@@ -103,8 +105,10 @@ impl FairWindow {
     /// Gives out the places of the time that has passed: as many as become free in a full window, and more while the
     /// window is not full.
     fn give_out(&mut self, now_us: u64) {
-        let lacks = self.window.full() - f64::from(self.total);
-        let pace = self.window.full() / SLOTS as f64 + lacks / FILL_SLICES;
+        let lacks = self.window.full() - f64::from(self.all());
+        // What becomes free elsewhere is given out there.
+        let part = (f64::from(self.total) + 1.0) / (f64::from(self.all()) + 1.0);
+        let pace = part * self.window.full() / SLOTS as f64 + lacks / FILL_SLICES;
         let passed_us = now_us.saturating_sub(self.places_us) as f64;
         let given = pace.max(0.0) * passed_us / self.window.slice_us() as f64;
         let most = self.window.places_max().min(lacks * PLACES_PER_FREE);
@@ -121,9 +125,9 @@ impl FairWindow {
     fn lets_in(&self, last_us: Option<u64>, now_us: u64) -> bool {
         let passed_us = last_us.map_or(u64::MAX, |last| now_us.saturating_sub(last));
         let count_max = self.window.count_max;
-        let freely = self.total < count_max / FREE_PART || passed_us >= self.window.window_us;
+        let freely = self.all() < count_max / FREE_PART || passed_us >= self.window.window_us;
         let by_place = self.places >= 1.0 && passed_us >= self.interval_us();
-        self.total < count_max && (freely || by_place)
+        self.all() < count_max && (freely || by_place)
     }
 
     /// Whether one more comment is let in, whose author's last one was at `last_us`; counts nothing.
@@ -161,5 +165,20 @@ impl FairWindow {
     /// Comments counted in the window.
     pub fn count(&self) -> u32 {
         self.total
+    }
+
+    /// The same at a time.
+    pub fn count_at(&mut self, now_us: u64) -> u32 {
+        self.advance(now_us);
+        self.total
+    }
+
+    /// What others have in their parts of the same window.
+    pub fn set_elsewhere(&mut self, count: u32) {
+        self.elsewhere = count;
+    }
+
+    fn all(&self) -> u32 {
+        self.total.saturating_add(self.elsewhere)
     }
 }

@@ -13,6 +13,7 @@ use danmaku_words::mask;
 use super::held::{Reason, ToHold};
 use super::{Fate, Owner};
 use crate::Now;
+use crate::admission::breaker::Load;
 use crate::admission::idempotency::Key;
 use crate::admission::rule::{Mode, Rule};
 use crate::admission::words::Screened;
@@ -114,11 +115,13 @@ pub struct Decided<R> {
 pub(super) struct Asking<R> {
     queue: VecDeque<Asked<R>>,
     unasked: Vec<Unasked>,
+    /// Questions without an answer, one after the other.
+    unanswered: u32,
 }
 
 impl<R> Default for Asking<R> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), unasked: Vec::new() }
+        Self { queue: VecDeque::new(), unasked: Vec::new(), unanswered: 0 }
     }
 }
 
@@ -185,6 +188,7 @@ impl<R> Owner<R> {
     /// rule only observes, and is nothing otherwise.
     pub fn rule_on(&mut self, now: Now, number: u64, ruling: Ruling, decided: &mut Vec<Decided<R>>) {
         self.active_us = now.us;
+        self.note_answer(now, &ruling);
         let Some(at) = self.asking.queue.iter().position(|asked| asked.number == number) else {
             if self.gate.mode(Rule::Webhook) == Mode::Observe && self.objects(&ruling) {
                 let _ = self.gate.refuse(Rule::Webhook, None);
@@ -199,6 +203,23 @@ impl<R> Owner<R> {
             }
             let Some(asked) = self.asking.queue.remove(first) else { return };
             self.settle_asked(now, asked, decided);
+        }
+    }
+
+    /// Where a comment is refused about which nobody answers, there is no use in a crowd that waits for that: enough
+    /// questions without an answer, one after the other, open the room's breaker. They count anew then, so that it is the
+    /// probes that say whether it opens again.
+    fn note_answer(&mut self, now: Now, ruling: &Ruling) {
+        let closed = self.config.asked.is_some_and(|bounds| bounds.closed);
+        if *ruling != Ruling::Unanswered || !closed || self.gate.mode(Rule::Webhook) != Mode::Enforce {
+            self.asking.unanswered = 0;
+            return;
+        }
+        self.asking.unanswered += 1;
+        let load = Load { hook_failures: self.asking.unanswered, ..Load::default() };
+        if self.config.limits.breaker.saturated(&load) {
+            self.asking.unanswered = 0;
+            self.gate.observe(now, &load);
         }
     }
 

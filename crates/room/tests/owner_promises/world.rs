@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use danmaku_room::Now;
 use danmaku_room::admission::rule::{Mode as Acts, Modes};
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::admission::{Limits, Standing};
 use danmaku_room::batch::entry_bytes;
 use danmaku_room::log::RingBounds;
@@ -187,7 +188,14 @@ impl World {
             traceparent: "",
         };
         let promise = self.promises;
-        let fate = self.owner.publish(self.now, &author, Standing::default(), &send, || promise);
+        let fate = self.owner.publish(
+            &mut WorkerGate::default(),
+            self.now,
+            &author,
+            Standing::default(),
+            &send,
+            || promise,
+        );
         self.promises += 1;
         match self.remembered(user, id) {
             Some(said) if said.text != text => self.check_refused(fate, ErrorCode::IdReused),

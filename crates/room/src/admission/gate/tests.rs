@@ -2,6 +2,7 @@ use super::*;
 use crate::admission::priority::{Classes, Match, Names};
 use crate::admission::rule::Modes;
 use crate::admission::words::Words;
+use crate::admission::worker_gate::{self, WorkerGate};
 use crate::admission::{breaker, sliding_window};
 use crate::house::sanction::{Sanction, Target};
 use danmaku_wire::entry::{COLOR_DEFAULT, Mode as Motion, SIZE_DEFAULT};
@@ -39,8 +40,12 @@ fn say_as(
 ) -> Result<Permit, Refusal> {
     let (mode, color, size) = (Motion::Scroll, COLOR_DEFAULT, SIZE_DEFAULT);
     let send = Send { id: "", text, mode, color, size, stream_ms: None, traceparent: "" };
-    let permit = gate.examine(at(us), &Ask { user, standing, client: "", send: &send, text })?;
-    gate.charge(at(us), &permit);
+    let permit = gate.examine(
+        &mut WorkerGate::default(),
+        at(us),
+        &Ask { user, standing, client: "", send: &send, text },
+    )?;
+    gate.charge(&mut WorkerGate::default(), at(us), &permit);
     Ok(permit)
 }
 
@@ -55,6 +60,15 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits.classes = Classes { vip: Vec::new(), filtered: vec![Match::User(Names::parse("u*"))] }.into();
     (limits.policy.closed, limits.policy.ended) = (rule == Rule::Closed, rule == Rule::Ended);
     limits
+}
+
+/// A worker whose window is full and whose breaker is open.
+fn full_worker() -> WorkerGate {
+    let node = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 1 });
+    let mut worker = WorkerGate::new(worker_gate::Bounds { node, ..worker_gate::Bounds::default() });
+    worker.take(SECOND);
+    worker.observe(SECOND, &Load { mailbox_percent: 100, ..Load::default() });
+    worker
 }
 
 /// Decides against a user what a rule is about, where it is about that.
@@ -97,7 +111,7 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
                 Send { id: "", text: LONG, mode: mode_of, color, size, stream_ms: None, traceparent: "" };
             let standing = Standing::default();
             let ask = Ask { user: &user, standing, client: "", send: &send, text: LONG };
-            let permit = gate.examine(at(SECOND + 1), &ask);
+            let permit = gate.examine(&mut full_worker(), at(SECOND + 1), &ask);
             let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
             let answer = permit.and_then(|_| gate.screen(LONG));
             // The platform is asked by the owner, which says here what it refuses.
@@ -144,7 +158,7 @@ fn vips_are_spared_by_the_rules_that_say_so() {
         let send =
             Send { id: "", text: LONG, mode, color, size: SIZE_DEFAULT, stream_ms: None, traceparent: "" };
         let ask = Ask { user: &vip, standing: Standing::default(), client: "", send: &send, text: LONG };
-        let permit = gate.examine(at(SECOND + 1), &ask);
+        let permit = gate.examine(&mut full_worker(), at(SECOND + 1), &ask);
         let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
         let spared = !shadowed && permit.and_then(|_| gate.screen(LONG)).is_ok();
         // Whether only VIPs may write is no question to a VIP.
@@ -310,7 +324,6 @@ fn the_same_long_text_by_the_same_user_is_said_once() {
         (3, &a, "short", true),
         (4, &a, "another text that is long as well", true),
         (30, &a, LONG, false),
-        (31, &a, LONG, true),
     ] {
         let answer = say(&mut gate, us * SECOND, user, text);
         assert_eq!(answer.is_ok(), want, "{us} s: {text}");
@@ -318,6 +331,49 @@ fn the_same_long_text_by_the_same_user_is_said_once() {
             assert_eq!((refusal.code, refusal.retry_after_ms), (ErrorCode::Duplicate, None));
         }
     }
+    // To the microsecond: refusals between do not make it longer.
+    let end = SECOND + Duplicates::default().window_us;
+    assert!(say(&mut gate, end - 1, &a, LONG).is_err());
+    assert!(say(&mut gate, end, &a, LONG).is_ok());
+    assert!(say(&mut gate, end, &a, LONG).is_err(), "and from there anew");
+}
+
+/// What holds for all rooms of a worker together: its breaker sheds the crowd of each of them, and a window over all of them
+/// counts what any of them took.
+#[test]
+fn rooms_of_a_worker_share_its_breaker_and_its_part_of_the_window() {
+    let node = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 4 });
+    let mut worker = WorkerGate::new(worker_gate::Bounds { node, ..worker_gate::Bounds::default() });
+    let mut modes = Modes::default();
+    modes.set(Rule::NodeRate, Mode::Enforce);
+    let mut rooms = [(), ()].map(|()| gate(Limits { modes, ..Limits::default() }));
+    let (mode, color, size) = (Motion::Scroll, COLOR_DEFAULT, SIZE_DEFAULT);
+    let send = Send { id: "", text: "x", mode, color, size, stream_ms: None, traceparent: "" };
+    let mut say = |room: usize, us: u64, user: &Author, worker: &mut WorkerGate| {
+        let ask = Ask { user, standing: Standing::default(), client: "", send: &send, text: "x" };
+        let permit = rooms[room].examine(worker, at(us), &ask)?;
+        rooms[room].charge(worker, at(us), &permit);
+        Ok::<_, Refusal>(())
+    };
+    let users: Vec<_> = (0..6).map(|n| author(&format!("u{n}"), Role::Viewer)).collect();
+    for (n, user) in users[..4].iter().enumerate() {
+        assert_eq!(say(n % 2, 20 * SECOND, user, &mut worker), Ok(()), "{n}");
+    }
+    let full = say(1, 20 * SECOND, &users[4], &mut worker).expect_err("four were taken");
+    assert_eq!((full.rule, full.code), (Some(Rule::NodeRate), ErrorCode::Overloaded));
+    assert_eq!(say(0, 20 * SECOND, &author("v", Role::Vip), &mut worker), Ok(()), "VIPs go ahead");
+    let wait = full.retry_after_ms.expect("a wait") * 1_000;
+    assert_eq!(say(1, 20 * SECOND + wait, &users[4], &mut worker), Ok(()), "the wait was true");
+
+    let later = 60 * SECOND;
+    worker.observe(later, &Load { mailbox_age_us: SECOND, ..Load::default() });
+    let shed = say(0, later, &users[5], &mut worker).expect_err("open");
+    assert_eq!((shed.rule, shed.code), (Some(Rule::WorkerBreaker), ErrorCode::Overloaded));
+    assert_eq!(say(1, later, &author("m", Role::Moderator), &mut worker), Ok(()));
+    let wait = shed.retry_after_ms.expect("a wait") * 1_000;
+    assert!(say(1, later + wait - 1_000, &users[5], &mut worker).is_err());
+    assert_eq!(say(1, later + wait, &users[5], &mut worker), Ok(()), "a probe");
+    assert_eq!(worker.breaker(), (State::HalfOpen, 1));
 }
 
 proptest! {
@@ -333,11 +389,11 @@ proptest! {
         let mut charged = 0;
         for (n, examine) in order.into_iter().enumerate() {
             let now = at(SECOND + n as u64);
-            if examine && let Ok(permit) = gate.examine(now, &ask) {
+            if examine && let Ok(permit) = gate.examine(&mut WorkerGate::default(), now, &ask) {
                 prop_assert_eq!(charged, 0, "once it was charged, it was said");
                 waiting.push(permit);
             } else if let Some(permit) = waiting.pop() {
-                gate.charge(now, &permit);
+                gate.charge(&mut WorkerGate::default(), now, &permit);
                 charged += 1;
             }
         }
