@@ -69,6 +69,9 @@ class! {
         filtered_users: Vec<String>,
         filtered_below_level: u32,
         vip_users: Vec<String>,
+        display_mode: Mode,
+        display_standard_per_s: u32,
+        display_lite_per_s: u32,
         text_chars_max: usize,
         text_bytes_max: usize,
     }

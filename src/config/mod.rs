@@ -23,7 +23,7 @@ use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
 use danmaku_room::admission::words::Words;
 use danmaku_room::admission::{
-    breaker, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
+    breaker, display, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
 };
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
@@ -657,6 +657,11 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             window_us: limits.duplicate_window.us(),
             ..gate::Duplicates::default()
         },
+        display: (limits.display_mode != Mode::Off).then_some(display::Bounds {
+            standard_per_s: limits.display_standard_per_s,
+            lite_per_s: limits.display_lite_per_s,
+            observes: limits.display_mode == Mode::Observe,
+        }),
         text: text::Limits { chars_max: limits.text_chars_max, bytes_max: limits.text_bytes_max },
         ids: idempotency::Bounds { ids_max: idempotency.ids_max, window_us: idempotency.window.us() },
         ..admission::Limits::default()

@@ -344,6 +344,13 @@ section! {
         filtered_below_level: u32 = 0 => 0 to 1_000_000,
         /// Ids of users who are VIPs whatever their role; `*` at the end stands for any rest.
         vip_users: Vec<String> = Vec::new(),
+        /// Whether tiers show a part of a busy room only. What they hide is in the log all the same, `full` shows it, and its
+        /// author sees it in any case.
+        display_mode: Mode = Mode::Off,
+        /// Comments a second that `standard` then shows, as evenly among their authors as may be; VIPs go ahead.
+        display_standard_per_s: u32 = 30 => 1 to 1_000_000,
+        /// Comments a second of those that `lite` shows.
+        display_lite_per_s: u32 = 15 => 1 to 1_000_000,
         /// Characters of a text.
         text_chars_max: usize = 100 => 1 to 10_000,
         /// Bytes of a text.

@@ -214,6 +214,8 @@ pub fn read_session(from: &mut Reader<'_>, socket: OwnedFd) -> Result<Passage, M
         room,
         since,
         tier,
+        // Where it comes from is not told; whoever has all of the room now may come back to it.
+        may_full: tier == Tier::Full,
         snapshot,
         author,
         identity,

@@ -214,6 +214,7 @@ fn session() -> impl Strategy<Value = Passage> {
             room,
             since: Some(since),
             tier,
+            may_full: tier == Tier::Full,
             snapshot,
             author: author.map(Arc::new),
             identity: identity.map(Arc::new),

@@ -35,6 +35,8 @@ pub struct Arrival {
     pub since: Option<Position>,
     /// How much of the room.
     pub tier: Tier,
+    /// Whether it may have all of it, whoever it is.
+    pub may_full: bool,
     /// Whether a snapshot is wanted where nothing can be resumed.
     pub snapshot: bool,
     /// Who it is in its room; absent for a guest that is not known, and for a user before its first room.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use danmaku_room::admission::display::Hidden;
 use danmaku_room::admission::rule::{Rule, Tally};
 use danmaku_room::admission::words::WordTally;
 use danmaku_room::owner::held::HeldTally;
@@ -274,6 +275,14 @@ cells! {
     mailbox_age_us_max: Gauge,
     /// Comments of the crowd in the window over the process; 0 where there is none.
     node_window: Gauge,
+    /// Comments that the display budget kept from `standard`, and so from `lite`.
+    hidden_standard: Counter,
+    /// Comments that the display budget kept from `lite`.
+    hidden_lite: Counter,
+    /// Comments that a budget which only observes would have kept from `standard`.
+    hidden_standard_observed: Counter,
+    /// Comments that a budget which only observes would have kept from `lite`.
+    hidden_lite_observed: Counter,
     /// Sanctions in force: bans, mutes and shadow bans.
     sanctions: Gauge,
     /// Orders of staff that rooms carried out.
@@ -357,6 +366,14 @@ impl Cells {
         self.met_often(Limit::Review, tally.review_full);
         self.met_often(Limit::Delayed, tally.delayed_full);
         self.met_often(Limit::Asked, tally.asked_full);
+    }
+
+    /// Counts what tiers hid.
+    pub fn count_hidden(&self, hidden: &Hidden) {
+        self.hidden_standard.add(hidden.standard);
+        self.hidden_lite.add(hidden.lite);
+        self.hidden_standard_observed.add(hidden.observed_standard);
+        self.hidden_lite_observed.add(hidden.observed_lite);
     }
 
     /// Counts an ended session.

@@ -308,7 +308,7 @@ impl Worker {
                         delivered += hot.cursor.seq - start;
                         hot.flags.set(Flags::ACTIVE);
                         let (private, reached) = (run.private(), hot.cursor.seq);
-                        let own = !private.is_empty() && {
+                        let own = run.may_owe(hot.flags.mark()) && {
                             let (_, cold) = slab.both(slot);
                             give_own(private, start..reached, cold, encoder)
                         };

@@ -79,6 +79,7 @@ impl Worker {
         let (hot, cold) = self.slab.both(slot);
         (cold.identity, cold.presence) = (Some(identity), None);
         hot.flags.clear(Flags::REMINDED);
+        hot.flags.set_mark(cold.mark());
         // Users with a token do not count against their address.
         let place = std::mem::replace(&mut cold.place, Place::NONE);
         drop(self.shared.addresses.resume(place));
@@ -93,13 +94,14 @@ impl Worker {
 
     fn be_guest(&mut self, slot: u32, token: &str) {
         let number = guest::verify(token, self.config.secret());
-        let cold = self.slab.cold(slot);
+        let (hot, cold) = self.slab.both(slot);
         let (Some(number), None) = (number, &cold.identity) else {
             return self.refuse_token(slot, TokenError::Unknown);
         };
         cold.guest = number;
         let author = guest::author(number);
         cold.presence = Some(Box::new(Presence::of_guest(Arc::clone(&author))));
+        hot.flags.set_mark(cold.mark());
         self.tell_identity(slot, None, Some(author));
     }
 

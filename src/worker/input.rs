@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use danmaku_room::form::Encoding;
 use danmaku_wire::disconnect::DisconnectCode;
-use danmaku_wire::entry::Tier;
+use danmaku_wire::entry::{Role, Tier};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{
     self, Command, DecodeError, ErrorCode, ErrorMessage, Malformed, Pong, ServerMessage,
@@ -388,6 +388,12 @@ impl Worker {
         None
     }
 
+    /// Whether a session may have all of its room: it comes from this machine, or is staff there.
+    fn may_full(&mut self, slot: u32) -> bool {
+        self.slab.hot(slot).flags.any(Flags::FULL)
+            || self.user(slot).is_some_and(|user| user.author.role == Role::Staff)
+    }
+
     fn change_view(&mut self, slot: u32, paused: bool, tier: Option<Tier>) {
         let room = self.slab.hot(slot).room;
         if room == NOWHERE {
@@ -397,6 +403,9 @@ impl Worker {
         if let Some(tier) = tier
             && tier != self.slab.cold(slot).tier
         {
+            if tier == Tier::Full && !self.may_full(slot) {
+                return self.refuse(slot, None, ErrorCode::Forbidden);
+            }
             self.change_tier(slot, tier);
         }
         if paused == was_paused {

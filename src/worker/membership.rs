@@ -75,6 +75,7 @@ impl Worker {
             room,
             since,
             tier,
+            may_full,
             snapshot,
             author,
             identity,
@@ -92,6 +93,9 @@ impl Worker {
         }
         if !snapshot {
             hot.flags.set(Flags::NO_SNAPSHOT);
+        }
+        if may_full {
+            hot.flags.set(Flags::FULL);
         }
         hot.due_s = self.second + self.config.ping_after_s;
         let mut cold = Cold {
@@ -228,6 +232,7 @@ impl Worker {
             room,
             since,
             tier: cold.tier,
+            may_full: hot.flags.any(Flags::FULL),
             snapshot: !hot.flags.any(Flags::NO_SNAPSHOT),
             author: cold.presence.filter(|_| cold.identity.is_none()).map(|guest| guest.author),
             identity: cold.identity,

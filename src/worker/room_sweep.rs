@@ -78,6 +78,7 @@ impl Worker {
             let fewer = active.owner.sanctions().len() < sanctions;
             self.cells.met_often(Limit::Users, active.owner.take_forgotten_users());
             self.cells.count_rules(&active.owner.take_tally());
+            self.cells.count_hidden(&active.owner.take_hidden());
             self.cells.count_words(&active.owner.take_word_tally());
             self.cells.count_held(&active.owner.take_held_tally());
             let (held, delayed) = active.owner.held_count();

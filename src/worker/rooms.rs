@@ -241,6 +241,7 @@ impl View {
     /// Puts a session on the list of its form.
     pub fn enlist(&mut self, slab: &mut Slab, slot: u32) {
         let (hot, cold) = slab.both(slot);
+        hot.flags.set_mark(cold.mark());
         let list = &mut self.members[cold.key(hot.flags).index()];
         hot.member = list.len() as u32;
         list.push(slot);

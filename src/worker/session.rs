@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use danmaku_room::form::{Encoding, FormKey};
-use danmaku_room::replica::Cursor;
-use danmaku_wire::entry::{Entry, Tier, Visibility};
+use danmaku_room::form::{Encoding, FormKey, shown_to};
+use danmaku_room::replica::{Cursor, mark_of};
+use danmaku_wire::entry::{Entry, Tier};
 use danmaku_wire::websocket::decoder::Decoder;
 
 use crate::egress::tls::TlsLayer;
@@ -60,6 +60,9 @@ impl Flags {
     /// It was told that its token ends.
     pub const REMINDED: Self = Self(1 << 15);
 
+    /// It may have all of the room: it comes from this machine, or showed at its beginning that it may.
+    pub const FULL: Self = Self(1 << 16);
+
     /// Any of these keeps a session out of passes.
     pub const NO_PASS: Self = Self(Self::BLOCKED.0 | Self::CLOSING.0 | Self::PAUSED.0 | Self::ATTACHING.0);
 
@@ -73,6 +76,17 @@ impl Flags {
     #[inline]
     pub const fn set(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+
+    /// The mark of the session's user, kept in the bits that no flag has; see [`danmaku_room::replica::mark_of`].
+    #[inline]
+    pub const fn mark(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// Sets the mark.
+    pub const fn set_mark(&mut self, mark: u8) {
+        self.0 = self.0 & 0x00FF_FFFF | (mark as u32) << 24;
     }
 
     /// Clears all of `other`.
@@ -199,13 +213,22 @@ impl Default for Cold {
 }
 
 impl Cold {
-    /// Whether an entry that only its author sees is this session's user's.
+    /// Whether an entry that not everybody sees is this session's user's, and not among what its tier holds.
     pub fn is_author_of(&self, entry: &Entry) -> bool {
-        let Visibility::Author(user) = &entry.visibility else { return false };
+        let Some(user) = entry.own_of().filter(|_| !shown_to(entry, self.tier)) else { return false };
         match (&self.identity, &self.presence) {
             (Some(identity), _) => identity.id == *user,
             (None, Some(presence)) => presence.author.id == *user,
             (None, None) => user.as_str().starts_with(guest::MARK) && user.as_str() == guest::id(self.guest),
+        }
+    }
+
+    /// The mark of the session's user.
+    pub fn mark(&self) -> u8 {
+        match (&self.identity, &self.presence) {
+            (Some(identity), _) => mark_of(identity.id.as_str()),
+            (None, Some(presence)) => mark_of(presence.author.id.as_str()),
+            (None, None) => mark_of(&guest::id(self.guest)),
         }
     }
 

@@ -50,7 +50,7 @@ pub struct Batch {
     pub flushes: u32,
     /// Whether it may change what stands in the room: it holds a pin, a retraction, a clear or a state.
     pub orders: bool,
-    /// Whether it holds entries that only their authors see.
+    /// Whether it holds entries that not everybody sees, and their authors do.
     pub has_private: bool,
     /// Whether every public entry is shown to every tier, so that one form serves all of them.
     uniform: bool,
@@ -118,7 +118,7 @@ impl Batch {
             matches!(e.visibility, Visibility::Tier(Tier::Lite) | Visibility::Author(_) | Visibility::Staff)
         });
         let orders = entries.iter().any(|e| Board::heeds(&e.body));
-        let has_private = entries.iter().any(|e| matches!(e.visibility, Visibility::Author(_)));
+        let has_private = entries.iter().any(|e| e.own_of().is_some());
         Self {
             epoch,
             from,
@@ -143,9 +143,9 @@ impl Batch {
         Position { epoch: self.epoch.clone(), seq: self.to }
     }
 
-    /// Entries that only their authors see, for delivery beside the shared bytes.
+    /// Entries that not everybody sees, for delivery to their authors beside the shared bytes.
     pub fn private(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.entries.iter().filter(|e| matches!(e.visibility, Visibility::Author(_)))
+        self.entries.iter().filter(|e| e.own_of().is_some())
     }
 
     /// The entry of a number, if it is in here.

@@ -10,6 +10,7 @@ mod orders;
 pub mod pushed;
 mod state;
 mod succession;
+mod upkeep;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,13 +22,11 @@ use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use siphasher::sip::SipHasher13;
 
 use crate::Now;
-use crate::admission::breaker::{self, Load};
-use crate::admission::gate::inspection::Inspection;
 use crate::admission::gate::{Ask, Gate, Permit};
 use crate::admission::idempotency::{Idempotency, Key, Known};
 use crate::admission::policy::keeps_order;
-use crate::admission::rule::{Mode, Rule, Tally};
-use crate::admission::words::{Screened, WordTally};
+use crate::admission::rule::{Mode, Rule};
+use crate::admission::words::Screened;
 use crate::admission::worker_gate::WorkerGate;
 use crate::admission::{Limits, Refusal, Standing, text};
 use crate::batch::{Batch, entry_bytes};
@@ -420,6 +419,16 @@ impl<R> Owner<R> {
     /// Gives the next number to an entry: what every release goes through, whoever caused it, after
     /// [`Self::may_release`].
     pub fn release(&mut self, now: Now, visibility: Visibility, body: Body) -> u64 {
+        let visibility = match (&body, visibility) {
+            (Body::Comment(comment), Visibility::Tier(Tier::Lite)) => {
+                Visibility::Tier(self.gate.display(now, &comment.user))
+            }
+            (Body::Event(_), visibility) => {
+                self.gate.display_event(now);
+                visibility
+            }
+            (_, visibility) => visibility,
+        };
         let seq = self.next_seq;
         self.next_seq += 1;
         let entry = Arc::new(Entry { seq, at_ms: now.wall_ms, visibility, body });
@@ -538,51 +547,6 @@ impl<R> Owner<R> {
     pub fn abandon(&mut self) -> impl Iterator<Item = (R, Box<str>)> + use<'_, R> {
         let asked = self.asking.abandon();
         self.pending.drain(..).map(|p| (p.reply, p.id)).chain(asked)
-    }
-
-    /// Drops what has aged out of log and tables; called about once a second.
-    pub fn age(&mut self, now: Now) {
-        self.ids.forget(now.us);
-        self.gate.age(now);
-        self.holding.age(now.us);
-        self.gate.sanctions_mut().forget(now.wall_ms);
-        self.log.evict(self.stored, now.us);
-    }
-
-    /// Takes notice of the load behind the room; how long the store has not moved it knows by itself.
-    pub fn observe(&mut self, now: Now, load: &Load) {
-        let stall_us = self.unstored.front().map_or(0, |(_, _, us)| now.us.saturating_sub(*us));
-        self.gate.observe(now, &Load { stall_us: load.stall_us.max(stall_us), ..*load });
-    }
-
-    /// What its limiters know of a user.
-    pub fn inspect(&self, now: Now, user: &UserId) -> Inspection {
-        self.gate.inspect(now, user)
-    }
-
-    /// The last number that was given, sealed or not.
-    pub fn last_seq(&self) -> u64 {
-        self.next_seq - 1
-    }
-
-    /// What its breaker does, and how often that has opened since this was last asked.
-    pub fn breaker(&mut self) -> (breaker::State, u64) {
-        self.gate.breaker()
-    }
-
-    /// What the rules have refused and observed since this was last asked.
-    pub fn take_tally(&mut self) -> Tally {
-        self.gate.take_tally()
-    }
-
-    /// What word lists did beside refusing since this was last asked.
-    pub fn take_word_tally(&mut self) -> WordTally {
-        self.gate.take_word_tally()
-    }
-
-    /// Users whose rate was forgotten for want of room since this was last asked.
-    pub fn take_forgotten_users(&mut self) -> u64 {
-        self.gate.take_forgotten_users()
     }
 
     /// Another worker's replica follows the chain from here on: its backlog and the chain's end.

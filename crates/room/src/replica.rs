@@ -40,8 +40,30 @@ pub struct Run {
     cuts: Vec<(u32, u64)>,
     /// Bytes behind the last frame that move no cursor.
     trailer: usize,
-    /// Entries of its range that only their authors see: each is owed to its author once the frame that covers it is out.
+    /// Entries of its range that not everybody sees: each is owed to its author once the frame that covers it is out.
     private: Vec<Arc<Entry>>,
+    /// Whom those may be owed to.
+    owed: Owed,
+}
+
+/// One of 256 marks of a user, so that a pass need not look at who each of its members is.
+pub fn mark_of(user: &str) -> u8 {
+    // Whoever chooses a mark gains nothing by it.
+    user.bytes().fold(0x9D_u8, |mark, byte| (mark ^ byte).wrapping_mul(0x4D).rotate_left(3))
+}
+
+/// The marks of some users.
+#[derive(Debug, Default)]
+struct Owed([u64; 4]);
+
+impl Owed {
+    fn to(entries: &[Arc<Entry>]) -> Self {
+        let mut owed = Self::default();
+        for mark in entries.iter().filter_map(|entry| entry.own_of()).map(|user| mark_of(user.as_str())) {
+            owed.0[usize::from(mark >> 6)] |= 1 << (mark & 63);
+        }
+        owed
+    }
 }
 
 #[derive(Debug)]
@@ -67,9 +89,15 @@ impl Run {
         self.cuts.len()
     }
 
-    /// Entries that only their authors see, by rising sequence.
+    /// Entries that not everybody sees, by rising sequence.
     pub fn private(&self) -> &[Arc<Entry>] {
         &self.private
+    }
+
+    /// Whether some of those may be owed to whoever has this [`mark_of`]; if not, none is.
+    #[inline]
+    pub const fn may_owe(&self, mark: u8) -> bool {
+        self.owed.0[(mark >> 6) as usize] >> (mark & 63) & 1 == 1
     }
 
     /// Where a cursor stands after `accepted` bytes of the run, counted from the run's first byte. Bytes
@@ -373,7 +401,8 @@ impl Replica {
             let bytes = RunBytes::Joined(trailer.to_vec());
             let trailer = trailer.len();
             let (cuts, private) = (Vec::new(), Vec::new());
-            return (trailer > 0).then_some(Run { start, next: start, bytes, cuts, trailer, private });
+            let owed = Owed::default();
+            return (trailer > 0).then_some(Run { start, next: start, bytes, cuts, trailer, private, owed });
         };
         debug_assert_eq!(batch.from, start, "cursors stand at frame boundaries");
         let form = encoder.form(batch, key);
@@ -383,7 +412,8 @@ impl Replica {
         let alone = if last { trailer.is_empty() } else { form.len() >= bytes_max };
         if alone {
             let bytes = RunBytes::One(form);
-            return Some(Run { start, next: batch.to + 1, bytes, cuts, trailer: 0, private });
+            let owed = Owed::to(&private);
+            return Some(Run { start, next: batch.to + 1, bytes, cuts, trailer: 0, private, owed });
         }
         let mut joined = form.to_vec();
         for batch in self.ring.range(first + 1..) {
@@ -398,7 +428,8 @@ impl Replica {
         let next = cuts.last().map_or(start, |(_, next)| *next);
         let trailer = if next > self.head() { trailer } else { &[] };
         joined.extend_from_slice(trailer);
-        Some(Run { start, next, bytes: RunBytes::Joined(joined), cuts, trailer: trailer.len(), private })
+        let (bytes, owed) = (RunBytes::Joined(joined), Owed::to(&private));
+        Some(Run { start, next, bytes, cuts, trailer: trailer.len(), private, owed })
     }
 
     /// The unsent rest of a half-written frame, to be kept when its batch leaves the ring.
@@ -415,7 +446,7 @@ impl Replica {
     }
 }
 
-/// The entries of a batch that only their authors see. None, as a rule, which costs a look at one flag.
+/// The entries of a batch that not everybody sees. None, as a rule, which costs a look at one flag.
 fn private_of(batch: &Batch) -> impl Iterator<Item = &Arc<Entry>> {
     batch.has_private.then(|| batch.private()).into_iter().flatten()
 }

@@ -28,7 +28,9 @@ impl Viewer<'_> {
         match &entry.visibility {
             Visibility::Author(author) => self.user == Some(author),
             Visibility::Staff => false,
-            Visibility::Tier(_) => shown_to(entry, self.tier),
+            Visibility::Tier(_) => {
+                shown_to(entry, self.tier) || self.user.is_some() && entry.own_of() == self.user
+            }
         }
     }
 }
@@ -84,5 +86,5 @@ pub fn newest_of<'e>(
 /// Whether the replica holds something that this user alone sees: its snapshot is like nobody else's.
 pub fn has_own(replica: &Replica, user: &UserId) -> bool {
     let private = replica.batches().filter(|batch| batch.has_private).flat_map(|batch| batch.private());
-    private.into_iter().any(|entry| matches!(&entry.visibility, Visibility::Author(author) if author == user))
+    private.into_iter().any(|entry| entry.own_of() == Some(user))
 }

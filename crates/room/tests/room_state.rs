@@ -6,6 +6,7 @@ use std::sync::Arc;
 use danmaku_room::Now;
 use danmaku_room::admission::Standing;
 use danmaku_room::admission::rule::{Mode, Rule};
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::house::settings::{Patch, State};
 use danmaku_room::owner::{Config, Fate, Owner};
 use danmaku_room::store::{Durability, Loaded};
@@ -45,7 +46,8 @@ fn refused(owner: &mut Owner<()>, id: &str) -> Option<Rule> {
         stream_ms: None,
         traceparent: "",
     };
-    match owner.publish(NOW, &Arc::new(author), Standing::default(), &send, || ()) {
+    match owner.publish(&mut WorkerGate::default(), NOW, &Arc::new(author), Standing::default(), &send, || ())
+    {
         Fate::Refused(refusal) => Some(refusal.rule.expect("a rule")),
         _ => None,
     }

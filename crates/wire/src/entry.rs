@@ -35,12 +35,26 @@ pub struct Entry {
     pub body: Body,
 }
 
+impl Entry {
+    /// The user who is given this entry by itself where its viewer's tier does not hold it: the author of what not
+    /// everybody is shown. It cannot tell whether others are.
+    pub fn own_of(&self) -> Option<&UserId> {
+        match (&self.visibility, &self.body) {
+            (Visibility::Author(user), _) => Some(user),
+            (Visibility::Tier(least), Body::Comment(comment)) if *least > Tier::Lite => {
+                Some(&comment.user.id)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Who may see an entry. What is absent inside a covered range is absent on purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visibility {
     /// Everyone whose tier is at least this one; `Tier::Lite` is everyone.
     Tier(Tier),
-    /// The author alone: a shadow ban, or a comment that the display budget hid.
+    /// The author alone: a shadow ban.
     Author(UserId),
     /// Moderators and the room's staff.
     Staff,

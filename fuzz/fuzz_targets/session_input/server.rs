@@ -61,6 +61,7 @@ pub(crate) fn connect(opening: Opening) -> UnixStream {
         room,
         since: None,
         tier: Tier::Standard,
+        may_full: true,
         snapshot: false,
         author: None,
         identity: None,

@@ -102,6 +102,8 @@ struct Stream {
     room: RoomId,
     since: Option<Position>,
     tier: Tier,
+    /// Whether it comes from this machine.
+    nearby: bool,
     snapshot: bool,
     /// What its address is told by in sanctions.
     address: u64,
@@ -120,7 +122,8 @@ impl Stream {
     }
 
     fn arrive(self, socket: TcpStream, tls: Option<Box<TlsLayer>>, leftover: &[u8]) -> Arrival {
-        let Self { who, response, encoding, deflate, room, since, tier, snapshot, address, hold } = self;
+        let Self { who, response, encoding, deflate, room, since, tier, nearby, snapshot, address, hold } =
+            self;
         let (author, identity) = match who {
             Who::Nobody => (None, None),
             Who::Guest(author) => (Some(author), None),
@@ -136,6 +139,7 @@ impl Stream {
             room,
             since,
             tier,
+            may_full: nearby || tier == Tier::Full,
             snapshot,
             author,
             identity,
@@ -573,6 +577,7 @@ impl Front {
             room,
             since: query.since,
             tier,
+            nearby: asker.nearby,
             snapshot: query.snapshot,
             address: self.mark(asker),
             hold: None,
@@ -600,6 +605,7 @@ impl Front {
             room,
             since,
             tier,
+            nearby: asker.nearby,
             snapshot: query.snapshot,
             address: self.mark(asker),
             hold: None,

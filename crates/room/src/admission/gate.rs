@@ -10,11 +10,12 @@ mod tests;
 
 use std::hash::Hasher;
 
-use danmaku_wire::entry::{Author, Role};
+use danmaku_wire::entry::{Author, Role, Tier};
 use danmaku_wire::native::Send;
 use siphasher::sip::SipHasher13;
 
 use super::breaker::{Breaker, Load, State};
+use super::display::{self, Display, Hidden, Shown};
 use super::policy::{self, keeps_order};
 use super::priority::Class;
 use super::recent::Recent;
@@ -92,6 +93,7 @@ struct User {
     bucket: Bucket,
     said_us: Option<u64>,
     guest: bool,
+    shown: Shown,
 }
 
 /// The admission of one room.
@@ -107,6 +109,7 @@ pub struct Gate {
     words_tally: WordTally,
     breaker: Breaker,
     sanctions: Sanctions,
+    display: Display,
     tally: Tally,
 }
 
@@ -125,7 +128,11 @@ fn worth(limits: &Limits, user: &User, now_us: u64) -> u64 {
         }
         _ => 0,
     };
-    (missing * 1_000.0).ceil() as u64 + taken * 1_000 + slow
+    let shown = match limits.display {
+        Some(_) => u64::from(now_us.saturating_sub(user.shown[0]) < display::INTERVAL_MAX_US),
+        None => 0,
+    };
+    (missing * 1_000.0).ceil() as u64 + taken * 1_000 + slow + shown
 }
 
 impl Gate {
@@ -140,6 +147,7 @@ impl Gate {
             words_tally: WordTally::default(),
             breaker: Breaker::default(),
             sanctions: Sanctions::default(),
+            display: Display::default(),
             tally: Tally::default(),
             limits,
             secret,
@@ -322,6 +330,27 @@ impl Gate {
             self.meet(Rule::Breaker, Some(wait))?;
         }
         Ok(())
+    }
+
+    /// The least tier that shows a comment which is about to be released.
+    pub fn display(&mut self, now: Now, user: &Author) -> Tier {
+        let Some(bounds) = self.limits.display else { return Tier::Lite };
+        let ahead = self.limits.classes.of_heard(user, "", &Standing::default()) == Class::Vip;
+        let (key, limits) = (self.hash_of(user), &self.limits);
+        let record = self.users.record(key, |user| worth(limits, user, now.us));
+        self.display.show(&bounds, &mut record.shown, ahead, now.us)
+    }
+
+    /// An event is about to be released, which everybody is shown.
+    pub fn display_event(&mut self, now: Now) {
+        if let Some(bounds) = &self.limits.display {
+            self.display.take(bounds, now.us);
+        }
+    }
+
+    /// What tiers hid since this was last asked.
+    pub fn take_hidden(&mut self) -> Hidden {
+        self.display.take_hidden()
     }
 
     /// Takes notice of the load behind the room.

@@ -2,6 +2,7 @@
 //! in with every call.
 
 pub mod breaker;
+pub mod display;
 pub mod everywhere;
 pub mod folding;
 pub mod gate;
@@ -104,6 +105,8 @@ pub struct Limits {
     pub breaker: breaker::Bounds,
     /// Which texts count as said already.
     pub duplicates: gate::Duplicates,
+    /// How much of the room tiers show; `None`: each shows everything.
+    pub display: Option<display::Bounds>,
     /// Characters and bytes of a text.
     pub text: text::Limits,
     /// Ids kept for idempotency, and for how long.
@@ -124,6 +127,7 @@ impl Default for Limits {
             words: words::Words::default(),
             breaker: breaker::Bounds::default(),
             duplicates: gate::Duplicates::default(),
+            display: None,
             text: text::Limits::default(),
             ids: idempotency::Bounds::default(),
         }
