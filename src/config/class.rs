@@ -54,6 +54,8 @@ class! {
         user_per_s: f64,
         guest_burst: u32,
         guest_per_s: f64,
+        everywhere_mode: Mode,
+        spread_mode: Mode,
         room_mode: Mode,
         room_window: Duration,
         room_count_max: u32,

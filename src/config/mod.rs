@@ -23,7 +23,7 @@ use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
 use danmaku_room::admission::words::Words;
 use danmaku_room::admission::{
-    breaker, display, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
+    breaker, display, everywhere, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
 };
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner, store::Durability};
@@ -140,6 +140,10 @@ pub struct Config {
     pub handshakes_max: usize,
     /// What all rooms of a worker are held to.
     pub worker_gate: worker_gate::Bounds,
+    /// What users are held to over all rooms.
+    pub everywhere: everywhere::Bounds,
+    /// Whether that goes for their moves.
+    pub moves_limited: bool,
     /// Moves to another room that a connection gets back in a second.
     pub joins_per_s: u32,
     /// Moves it may make at once.
@@ -346,6 +350,19 @@ impl Config {
             },
             handshakes_max: connections.handshakes_max,
             worker_gate,
+            everywhere: everywhere::Bounds {
+                comments: token_bucket::Rate {
+                    burst: limits.everywhere_burst,
+                    per_s: limits.everywhere_per_s,
+                },
+                moves: token_bucket::Rate {
+                    burst: limits.moves_burst,
+                    per_s: f64::from(limits.moves_per_min) / 60.0,
+                },
+                text_window_us: limits.spread_within.us(),
+                users_max: limits.everywhere_users_max,
+            },
+            moves_limited: limits.moves_limited,
             joins_per_s: limits.joins_per_s,
             joins_burst: limits.joins_burst,
             trusted_proxies: server.trusted_proxies,
@@ -575,6 +592,8 @@ fn modes(raw: &Raw) -> Modes {
             Rule::Filtered => limits.filtered_mode,
             Rule::VipCeiling => limits.vip_mode,
             Rule::UserRate => limits.user_mode,
+            Rule::Everywhere => limits.everywhere_mode,
+            Rule::Spread => limits.spread_mode,
             Rule::RoomRate => limits.room_mode,
             Rule::NodeRate => limits.node_mode,
             Rule::Breaker => limits.breaker_mode,

@@ -283,6 +283,8 @@ cells! {
     hidden_standard_observed: Counter,
     /// Comments that a budget which only observes would have kept from `lite`.
     hidden_lite_observed: Counter,
+    /// Users of whom it is known what they do in all rooms together.
+    watched_users: Gauge,
     /// Sanctions in force: bans, mutes and shadow bans.
     sanctions: Gauge,
     /// Orders of staff that rooms carried out.

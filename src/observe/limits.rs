@@ -3,6 +3,7 @@
 
 use std::mem::size_of;
 
+use danmaku_room::admission::restraints::KEPT_MAX;
 use danmaku_room::form::FORM_COUNT;
 
 use crate::config::Config;
@@ -256,6 +257,9 @@ limits! {
     NodeRate("node_rate", "limits.node_count_max", "breakers"::the_window_of_the_process_counts_all_its_rooms):
         "Comments of all rooms within `limits.node_window`, where `limits.node_mode` is on."
         => "`overloaded` with `retryAfterMs`",
+    Moves("moves", "limits.moves_burst", "everywhere"::a_user_moves_only_so_often_over_all_its_connections):
+        "Moves of a user between rooms over all its connections; `limits.moves_per_min` come back each minute."
+        => "`rate_limited` with `retryAfterMs`; the session stays where it is",
     TextChars("text_chars", "limits.text_chars_max", "limits"::a_comment_over_a_limit_is_refused_by_name):
         "Characters of a text."
         => "`text_too_long`",
@@ -417,6 +421,12 @@ pub const MEMORY: &[Memory] = &[
         bytes: |config| {
             config.rooms().map(|r| r.backlog.bytes_max).max().unwrap_or(0) * (1 + FORM_COUNT * FORM_RATIO)
         },
+    },
+    Memory {
+        name: "users over all rooms",
+        per: Per::Worker,
+        formula: "`limits.everywhere_users_max` × 400 B, and 3 × 16,384 restraints × 80 B",
+        bytes: |config| config.everywhere.users_max * 400 + 3 * KEPT_MAX * 80,
     },
     Memory {
         name: "users",

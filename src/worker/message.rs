@@ -16,6 +16,7 @@ use danmaku_wire::trace::TraceContext;
 use crate::ingress::arrival::Arrival;
 use crate::snapshots::Ask;
 use crate::worker::calls::Call;
+use crate::worker::everywhere::{Restraint, Seen};
 use crate::worker::handover::Step;
 use crate::worker::orders::Order;
 use crate::worker::review::{PendingNews, ReviewCall};
@@ -170,6 +171,10 @@ pub enum Control {
     Door(RoomId),
     /// A connection whose room is owned here, or spread to here.
     Adopt(Box<Arrival>),
+    /// What users did whom the receiver looks after, in all rooms together.
+    Seen(Box<[Seen]>),
+    /// What users may not do for a time.
+    Restrain(Arc<[Restraint]>),
     /// There is another configuration in [`crate::wiring::Shared`].
     Reconfigure,
     /// Something was decided about a user: it is in [`crate::wiring::Shared`].

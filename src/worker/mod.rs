@@ -8,6 +8,7 @@
 
 pub mod calls;
 pub(crate) mod drain;
+pub mod everywhere;
 mod fanout;
 pub mod handover;
 mod identity;
@@ -41,6 +42,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bumpalo::Bump;
 use danmaku_mailbox::{Message, Receiver};
 use danmaku_room::Now;
+use danmaku_room::admission::everywhere::Everywhere;
 use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::form::Encoder;
 use danmaku_wire::disconnect::DisconnectCode;
@@ -187,6 +189,8 @@ pub struct Worker {
     waiting: Vec<std::collections::VecDeque<Control>>,
     /// What the platform says of comments of rooms that are owned here.
     rulings: rulings::Rulings,
+    /// What users do in all rooms together.
+    watch: everywhere::Watch,
     /// What all rooms that are owned here are held to together.
     gate: WorkerGate,
     /// Requests that wait for the fate of their comments.
@@ -261,6 +265,7 @@ impl Worker {
             index,
             encoder: Encoder::new(config.deflate_level),
             gate: WorkerGate::new(config.worker_gate),
+            watch: everywhere::Watch::new(Everywhere::new(config.everywhere), workers),
             config,
             shared,
             cells,
@@ -344,6 +349,7 @@ impl Worker {
         self.turn_owners();
         busy |= self.turn_passes();
         self.flush_queued();
+        self.post_seen();
         self.post_replies();
         self.sweep();
         busy |= self.turn_room_sweep();
@@ -393,6 +399,8 @@ impl Worker {
             Control::Step(step) => self.step(*step),
             Control::Pending(news) => self.tell_staff(&news),
             Control::Reconfigure => self.reconfigure(),
+            Control::Seen(seen) => self.judge_seen(&seen),
+            Control::Restrain(restraints) => self.restrain(&restraints),
             Control::User { user, leave } => self.note_decided(user, leave),
             Control::Tick { room, worker, tick_us } => self.note_tick(&room, worker, tick_us),
         }

@@ -113,7 +113,10 @@ impl Worker {
             Ok(fate) => {
                 match &fate {
                     Fate::Refused(refusal) => self.note_refusal(room, refusal, send),
-                    _ => self.tell_window(),
+                    _ => {
+                        self.tell_window();
+                        self.note_said(room, user, send.text);
+                    }
                 }
                 self.outcome_of(room, fate)
             }
@@ -488,6 +491,7 @@ impl Worker {
     pub(super) fn reconfigure(&mut self) {
         self.config = self.shared.config.load_full();
         self.gate.set_bounds(self.config.worker_gate);
+        self.rebound_watch();
         let config = Arc::clone(&self.config);
         for index in self.rooms.indices() {
             let local = self.rooms.get(index);

@@ -29,7 +29,7 @@ fn spend(joins: u16, burst: u32, per_s: u32) -> Result<u16, u64> {
 impl Worker {
     /// Whether a session may go to a room now; it is told if it may not, and stays where it is.
     pub(super) fn may_move(&mut self, slot: u32, room: &RoomId) -> bool {
-        self.may_change(slot) && self.may_create(slot, room)
+        self.may_change(slot) && self.may_create(slot, room) && self.may_roam(slot)
     }
 
     /// Whether a session may change its room or its token now; it is told if it may not.
@@ -66,7 +66,7 @@ impl Worker {
         }
     }
 
-    fn refuse_until(&mut self, slot: u32, code: ErrorCode, wait_ms: u64) {
+    pub(super) fn refuse_until(&mut self, slot: u32, code: ErrorCode, wait_ms: u64) {
         self.cells.refuse(code);
         let error = ErrorMessage { retry_after_ms: Some(wait_ms), ..ErrorMessage::new(None, code) };
         self.tell_error(slot, &error);

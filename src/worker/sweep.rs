@@ -30,6 +30,7 @@ impl Worker {
             self.tell_held_errors();
             self.calls.forget_gone();
             self.begin_room_sweep();
+            self.age_watch();
         }
         self.sweep_sessions();
         self.note_load();

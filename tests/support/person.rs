@@ -13,6 +13,7 @@ pub(crate) const KEYS: (&str, &str) =
     ("DANMAKU__AUTH__KEYS", r#"[{id="k1", secret="a secret of at least thirty-two bytes"}]"#);
 
 /// Settings of a server with users and guests, under which nobody is too fast.
+#[allow(dead_code, reason = "not every test takes these settings")]
 pub(crate) fn start(settings: &[(&str, &str)]) -> Server {
     let env = environment(settings);
     let env: Vec<_> = env.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -112,6 +113,7 @@ impl Person {
     }
 
     /// Whether a word was in anything that was heard.
+    #[allow(dead_code, reason = "not every test looks back")]
     pub(crate) fn has_heard(&self, word: &str) -> bool {
         self.heard.iter().any(|text| text.contains(word))
     }

@@ -297,7 +297,7 @@ impl<R> Owner<R> {
                     stream_ms: self.stage.stream_ms(now, send.stream_ms),
                     trace: span.filter(|_| permit.priority()).map(Box::new),
                 };
-                if held != Some(Reason::Words) && self.asks() {
+                if !matches!(held, Some(Reason::Words | Reason::Spread)) && self.asks() {
                     let number = self.holding.take_number();
                     self.asking.mention(number, &comment, span);
                     if self.gate.mode(Rule::Webhook) == Mode::Enforce {
@@ -370,6 +370,7 @@ impl<R> Owner<R> {
         let delayed = self.config.held.delay_us > 0 && !permit.priority() && !keeps_order(user.role);
         let held = match screened {
             Screened::Held => Some(Reason::Words),
+            _ if permit.spreads() => Some(Reason::Spread),
             _ => delayed.then_some(Reason::Delay),
         };
         if let Some(reason) = held {

@@ -82,6 +82,7 @@ fn config() -> Config {
         ("LIMITS__ROOM_MODE", "off".to_owned()),
         ("LIMITS__DUPLICATE_MODE", "off".to_owned()),
         ("LIMITS__JOINS_BURST", "1000".to_owned()),
+        ("LIMITS__MOVES_LIMITED", "false".to_owned()),
         ("IDEMPOTENCY__IDS_MAX", IDS_MAX.to_string()),
     ];
     let env = settings.map(|(key, value)| (format!("DANMAKU__{key}"), value));

@@ -87,6 +87,17 @@ impl Everywhere {
         Self { bounds, users: Users::new(bounds.users_max) }
     }
 
+    /// What users are held to.
+    pub const fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Other bounds from now on; what users have spent stays spent.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.users.set_max(bounds.users_max);
+        self.bounds = bounds;
+    }
+
     /// A comment of a user in a room. It is charged if it is not refused.
     ///
     /// # Errors

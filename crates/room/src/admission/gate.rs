@@ -8,24 +8,22 @@ mod screening;
 #[cfg(test)]
 mod tests;
 
-use std::hash::Hasher;
-
 use danmaku_wire::entry::{Author, Role, Tier};
 use danmaku_wire::native::Send;
-use siphasher::sip::SipHasher13;
 
 use super::breaker::{Breaker, Load, State};
 use super::display::{self, Display, Hidden, Shown};
 use super::policy::{self, keeps_order};
 use super::priority::Class;
 use super::recent::Recent;
+use super::restraints::Kind;
 use super::rule::{Mode, Rule, Tally};
 use super::sliding_window::FairWindow;
 use super::token_bucket::{Bucket, Rate};
 use super::users::Users;
 use super::words::WordTally;
 use super::worker_gate::WorkerGate;
-use super::{Limits, Refusal, Standing};
+use super::{Limits, Refusal, Standing, keyed_hash};
 use crate::Now;
 use crate::house::sanction::{Measure, Sanctions};
 
@@ -73,9 +71,15 @@ pub struct Permit {
     /// A long text by this user.
     text: Option<u64>,
     shadowed: bool,
+    spreads: bool,
 }
 
 impl Permit {
+    /// Whether a moderator is to look at it: its author says the same in many rooms.
+    pub const fn spreads(&self) -> bool {
+        self.spreads
+    }
+
     /// Whether nobody but its author is to see it.
     pub const fn shadowed(&self) -> bool {
         self.shadowed
@@ -191,10 +195,35 @@ impl Gate {
         let priority = class == Class::Vip && self.has_priority(now.us);
         let guest = ask.standing.guest;
         if !priority {
+            self.examine_everywhere(worker, now.us, user)?;
             self.examine_crowd(worker, now.us, &record, guest, ask.user.role)?;
         }
+        let spreads = !priority && self.examine_spread(worker, now.us, ask);
         let text = self.examine_text(now.us, ask)?;
-        Ok(Permit { user, guest, priority, text, shadowed })
+        Ok(Permit { user, guest, priority, text, shadowed, spreads })
+    }
+
+    /// What its author does in all rooms together.
+    fn examine_everywhere(&mut self, worker: &mut WorkerGate, now_us: u64, user: u64) -> Result<(), Refusal> {
+        // A room that does not limit its users does not heed what they do elsewhere.
+        if self.acts(Rule::Everywhere)
+            && self.acts(Rule::UserRate)
+            && let Some(wait) = worker.restraints().wait_us(Kind::Comments, user, now_us)
+        {
+            self.meet(Rule::Everywhere, Some(wait))?;
+        }
+        Ok(())
+    }
+
+    /// Whether its author has said the same in many rooms, and somebody is to look at it.
+    fn examine_spread(&mut self, worker: &mut WorkerGate, now_us: u64, ask: &Ask<'_>) -> bool {
+        let mode = self.limits.modes.at(Rule::Spread);
+        if mode == Mode::Off || !self.acts(Rule::UserRate) || !worker.restraints().has(Kind::Text) {
+            return false;
+        }
+        let text = self.hash(&[ask.user.id.as_str(), ask.text]);
+        let spreads = worker.restraints().wait_us(Kind::Text, text, now_us).is_some();
+        spreads && self.tally.meets(Rule::Spread, mode)
     }
 
     /// What was decided against the author: whether the comment is to be seen by nobody else.
@@ -294,7 +323,7 @@ impl Gate {
 
     /// Charges for what has passed, at the time at which it did.
     pub fn charge(&mut self, worker: &mut WorkerGate, now: Now, permit: &Permit) {
-        let Permit { user, guest, priority, text, shadowed: _ } = *permit;
+        let Permit { user, guest, priority, text, shadowed: _, spreads: _ } = *permit;
         let rate = self.rate(guest);
         let limits = &self.limits;
         let record = self.users.record(user, |user| worth(limits, user, now.us));
@@ -400,13 +429,7 @@ impl Gate {
     }
 
     fn hash(&self, parts: &[&str]) -> u64 {
-        let mut hasher = SipHasher13::new_with_key(&self.secret);
-        for part in parts {
-            // Their lengths keep the parts apart.
-            hasher.write_usize(part.len());
-            hasher.write(part.as_bytes());
-        }
-        hasher.finish()
+        keyed_hash(&self.secret, parts)
     }
 
     /// What rules have refused and observed since this was last asked.

@@ -10,6 +10,7 @@ pub mod idempotency;
 pub mod policy;
 pub mod priority;
 pub mod recent;
+pub mod restraints;
 pub mod rule;
 pub mod sliding_window;
 pub mod text;
@@ -19,11 +20,23 @@ pub mod words;
 pub mod worker_gate;
 
 use std::fmt;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use danmaku_wire::native::ErrorCode;
+use siphasher::sip::SipHasher13;
 
 use rule::{Modes, Rule};
+
+/// A keyed hash of what strangers chose; the lengths of the parts keep them apart.
+pub fn keyed_hash(secret: &[u8; 16], parts: &[&str]) -> u64 {
+    let mut hasher = SipHasher13::new_with_key(secret);
+    for part in parts {
+        hasher.write_usize(part.len());
+        hasher.write(part.as_bytes());
+    }
+    hasher.finish()
+}
 
 /// Why a publish was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -95,6 +95,8 @@ rules! {
         "What comes from users, clients or levels that the room filters, and over connections that break their rate.",
     VipCeiling("vip_ceiling", "limits.vip_mode", RateLimited, true, Enforce):
         "Priority of VIP comments above `limits.vip_per_s` in a room: they go the way of everybody else's.",
+    Everywhere("everywhere", "limits.everywhere_mode", RateLimited, true, Enforce):
+        "What a user writes faster in all rooms together than `limits.everywhere_per_s`, in rooms that limit their users.",
     UserRate("user_rate", "limits.user_mode", RateLimited, true, Enforce):
         "What a user writes faster in a room than `limits.user_per_s`, or `limits.guest_per_s` for guests.",
     RoomRate("room_rate", "limits.room_mode", Overloaded, true, Enforce):
@@ -105,6 +107,8 @@ rules! {
         "What comes while what is behind the room is saturated: its store, its passes, or a webhook that a room with `webhook.webhook_fail = \"closed\"` waits for.",
     WorkerBreaker("worker_breaker", "limits.worker_breaker_mode", Overloaded, true, Enforce):
         "What comes while what is behind the room's worker is saturated: its mailbox, or its passes.",
+    Spread("spread", "limits.spread_mode", Rejected, true, Enforce):
+        "A text that its author has said in more than three rooms within `limits.spread_within`: it is held for a moderator, in rooms that limit their users.",
     Duplicate("duplicate", "limits.duplicate_mode", Duplicate, false, Enforce):
         "A long text that the same user has sent within `limits.duplicate_window`.",
     Words("words", "words.word_mode", FilteredWord, false, Enforce):
@@ -158,7 +162,7 @@ impl Default for Modes {
 /// How often rules met something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// What they refused; a VIP ceiling: took the priority from; a shadow ban: hid.
+    /// What they refused; a VIP ceiling: took the priority from; a shadow ban: hid; a text that spreads: held.
     pub refused: PerRule<u64>,
     /// What they would have refused.
     pub observed: PerRule<u64>,

@@ -5,6 +5,7 @@
 //! many more than the bound, and no more, may a window hold.
 
 use super::breaker::{self, Breaker, Load, State};
+use super::restraints::Restraints;
 use super::sliding_window::{FairWindow, Window};
 
 /// What all rooms of a worker are held to.
@@ -22,12 +23,14 @@ pub struct WorkerGate {
     bounds: Bounds,
     breaker: Breaker,
     window: Option<FairWindow>,
+    restraints: Restraints,
 }
 
 impl WorkerGate {
     /// The gate of a worker whose rooms have taken nothing yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, breaker: Breaker::default(), window: bounds.node.map(FairWindow::new) }
+        let window = bounds.node.map(FairWindow::new);
+        Self { bounds, breaker: Breaker::default(), window, restraints: Restraints::default() }
     }
 
     /// Other bounds from now on; a window whose size changes is counted anew.
@@ -46,6 +49,11 @@ impl WorkerGate {
     /// What its breaker does, and how often it has opened since this was last asked.
     pub fn breaker(&mut self) -> (State, u64) {
         (self.breaker.state(), self.breaker.take_opened())
+    }
+
+    /// What was found out about users over all rooms.
+    pub const fn restraints(&mut self) -> &mut Restraints {
+        &mut self.restraints
     }
 
     /// Whether there is a window, and what the others have in it matters.

@@ -43,6 +43,8 @@ pub enum Reason {
     Words,
     /// The platform's receiver asks for one.
     Webhook,
+    /// Its author says the same in many rooms.
+    Spread,
 }
 
 impl Reason {
@@ -52,6 +54,7 @@ impl Reason {
             Self::Delay => "delay",
             Self::Words => "words",
             Self::Webhook => "webhook",
+            Self::Spread => "spread",
         }
     }
 }
@@ -147,7 +150,9 @@ impl Holding {
         self.age(now_us);
         let (queue, max, full) = match reason {
             Reason::Delay => (&self.delayed, bounds.delayed_max, &mut self.tally.delayed_full),
-            Reason::Words | Reason::Webhook => (&self.review, bounds.review_max, &mut self.tally.review_full),
+            Reason::Words | Reason::Webhook | Reason::Spread => {
+                (&self.review, bounds.review_max, &mut self.tally.review_full)
+            }
         };
         match queue.front() {
             Some(first) if queue.len() >= max => {
@@ -180,7 +185,7 @@ impl Holding {
                 self.tally.delayed += 1;
                 (&mut self.delayed, bounds.delay_us)
             }
-            Reason::Words | Reason::Webhook => {
+            Reason::Words | Reason::Webhook | Reason::Spread => {
                 self.tally.held += 1;
                 (&mut self.review, bounds.review_us)
             }

@@ -53,7 +53,13 @@ fn say_as(
 fn met_by_the_second(rule: Rule) -> Limits {
     let mut limits = Limits { modes: Modes::of(Mode::Off), ..Limits::default() };
     limits.modes.set(rule, Mode::Enforce);
-    limits.user = Some(Rate { burst: 1, per_s: 1.0 });
+    if matches!(rule, Rule::Everywhere | Rule::Spread) {
+        limits.modes.set(Rule::UserRate, Mode::Enforce);
+    }
+    limits.user = Some(Rate {
+        burst: if limits.modes.at(Rule::UserRate) == Mode::Enforce && rule != Rule::UserRate { 9 } else { 1 },
+        per_s: 1.0,
+    });
     limits.room = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 1 });
     limits.words =
         Words::new([WordList::compile(&ListOptions::default(), "longer\n").expect("a list").into()]);
@@ -62,12 +68,15 @@ fn met_by_the_second(rule: Rule) -> Limits {
     limits
 }
 
-/// A worker whose window is full and whose breaker is open.
-fn full_worker() -> WorkerGate {
+/// A worker whose window is full, whose breaker is open, and where `u1` has done too much everywhere.
+fn full_worker(gate: &Gate) -> WorkerGate {
     let node = Some(sliding_window::Window { window_us: 10 * SECOND, count_max: 1 });
     let mut worker = WorkerGate::new(worker_gate::Bounds { node, ..worker_gate::Bounds::default() });
     worker.take(SECOND);
     worker.observe(SECOND, &Load { mailbox_percent: 100, ..Load::default() });
+    for (kind, key) in [(Kind::Comments, gate.hash(&["u1"])), (Kind::Text, gate.hash(&["u1", LONG]))] {
+        worker.restraints().put(kind, key, 10 * SECOND, SECOND);
+    }
     worker
 }
 
@@ -111,8 +120,8 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
                 Send { id: "", text: LONG, mode: mode_of, color, size, stream_ms: None, traceparent: "" };
             let standing = Standing::default();
             let ask = Ask { user: &user, standing, client: "", send: &send, text: LONG };
-            let permit = gate.examine(&mut full_worker(), at(SECOND + 1), &ask);
-            let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
+            let permit = gate.examine(&mut full_worker(&gate), at(SECOND + 1), &ask);
+            let shadowed = permit.as_ref().is_ok_and(|permit| permit.shadowed() || permit.spreads());
             let answer = permit.and_then(|_| gate.screen(LONG));
             // The platform is asked by the owner, which says here what it refuses.
             let answer = answer.and_then(|screened| match gate.mode(rule) {
@@ -124,7 +133,7 @@ fn every_rule_refuses_or_counts_or_is_not_there() {
                 }
             });
             match mode {
-                Mode::Enforce if rule == Rule::ShadowBanned => {
+                Mode::Enforce if matches!(rule, Rule::ShadowBanned | Rule::Spread) => {
                     assert!(shadowed && answer.is_ok());
                 }
                 Mode::Enforce => {
@@ -158,8 +167,8 @@ fn vips_are_spared_by_the_rules_that_say_so() {
         let send =
             Send { id: "", text: LONG, mode, color, size: SIZE_DEFAULT, stream_ms: None, traceparent: "" };
         let ask = Ask { user: &vip, standing: Standing::default(), client: "", send: &send, text: LONG };
-        let permit = gate.examine(&mut full_worker(), at(SECOND + 1), &ask);
-        let shadowed = permit.as_ref().is_ok_and(Permit::shadowed);
+        let permit = gate.examine(&mut full_worker(&gate), at(SECOND + 1), &ask);
+        let shadowed = permit.as_ref().is_ok_and(|permit| permit.shadowed() || permit.spreads());
         let spared = !shadowed && permit.and_then(|_| gate.screen(LONG)).is_ok();
         // Whether only VIPs may write is no question to a VIP.
         assert_eq!(spared, rule.row().spares_vip || rule == Rule::Vips, "{rule:?}");
