@@ -33,7 +33,7 @@ use crate::ingress::tls::{Tls, TlsError};
 use crate::observe::cells::Cells;
 use crate::observe::exposition;
 use crate::snapshots::Snapshots;
-use crate::store::memory::{self, MemoryStore};
+use crate::store::Backing;
 use crate::wiring::{Bell, Departure, Shared, Told};
 use crate::word_files::{self, Lists, WordFiles};
 use crate::worker::calls::Call;
@@ -104,20 +104,15 @@ pub struct Unopened {
 }
 
 impl Unopened {
-    /// Starts the workers, with a store that forgets when the process ends.
+    /// Starts the workers.
     ///
     /// # Errors
     /// When a thread cannot be started.
-    pub fn build(config: Config) -> io::Result<Self> {
-        let store = memory_store(&config);
-        Self::build_with(config, store)
-    }
-
-    fn build_with(mut config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
+    pub fn build(mut config: Config, backing: Backing) -> io::Result<Self> {
         let workers = workers_of(&config);
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(io::Error::other)?;
-        config.set_secret(secret);
+        config.set_secret(backing.secret.unwrap_or(secret));
         let words = Arc::new(WordFiles::of(&config.data_dir));
         let wrong_list = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         words.take(words.read(&mut config).map_err(wrong_list)?);
@@ -152,7 +147,8 @@ impl Unopened {
             addresses: Arc::default(),
             snapshots: Snapshots::default(),
             tls: tls.map(Arc::new),
-            store,
+            store: backing.store,
+            stored: backing.tally,
             started: std::time::Instant::now(),
             departure: AtomicU8::new(Departure::None as u8),
             replaced: Replaced::default(),
@@ -188,7 +184,7 @@ impl Unopened {
         let tls_listen = local(&secure)?;
         let admin = admin_listener.local_addr()?;
         admin_listener.set_nonblocking(true)?;
-        let registry = exposition::registry(cells.clone());
+        let registry = exposition::registry(cells.clone(), Arc::clone(&shared.stored));
         let (admin_shared, admin_cells) = (Arc::clone(&shared), cells.clone());
         let admin_thread = spawn("admin".into(), move || {
             api::admin::run(admin_listener, registry, admin_shared, admin_cells)
@@ -249,8 +245,8 @@ impl Server {
     /// # Errors
     /// When an address cannot be bound or a thread cannot be started.
     pub fn start(config: Config) -> io::Result<Self> {
-        let store = memory_store(&config);
-        Self::start_with(config, store)
+        let backing = Backing::memory(&config);
+        Self::start_in(config, backing)
     }
 
     /// The same with a store of the caller's.
@@ -258,8 +254,12 @@ impl Server {
     /// # Errors
     /// When an address cannot be bound or a thread cannot be started.
     pub fn start_with(config: Config, store: Arc<dyn Store>) -> io::Result<Self> {
+        Self::start_in(config, Backing::of(store))
+    }
+
+    fn start_in(config: Config, backing: Backing) -> io::Result<Self> {
         let sockets = Sockets::bind(&config, workers_of(&config))?;
-        Unopened::build_with(config, store)?.open(sockets)
+        Unopened::build(config, backing)?.open(sockets)
     }
 
     /// Lets another process take this one's place, from the socket in the data directory on.
@@ -395,17 +395,6 @@ fn ring(workers: usize) -> io::Result<HashRing<u16>> {
     getrandom::fill(&mut seed).map_err(io::Error::other)?;
     let members = (0..workers).map(|w| (u16::try_from(w).unwrap_or(u16::MAX), Weight::default()));
     HashRing::build(RingSeed::new(seed), members).map_err(io::Error::other)
-}
-
-fn memory_store(config: &Config) -> Arc<dyn Store> {
-    let ids = config.rooms().next().map(|room| room.owner.limits.ids).unwrap_or_default();
-    Arc::new(MemoryStore::new(memory::Bounds {
-        rooms_max: config.rooms_max,
-        entries_max: config.rooms().map(|room| room.snapshot_entries).max().unwrap_or(0).max(64),
-        ids_max: ids.ids_max,
-        ids_ms: ids.window_us / 1_000,
-        epochs_max: 16,
-    }))
 }
 
 fn random_u64() -> io::Result<u64> {

@@ -24,6 +24,7 @@ use crate::ingress::tls::Tls;
 use crate::observe::audit::Audit;
 use crate::observe::cells::{Cell, Cells};
 use crate::snapshots::Snapshots;
+use crate::store::tally::StoreTally;
 use crate::word_files::WordFiles;
 use crate::worker::message::{Control, Request};
 use crate::worker::poller;
@@ -94,6 +95,8 @@ pub struct Shared {
     pub snapshots: Snapshots,
     /// Where entries are kept.
     pub store: Arc<dyn Store>,
+    /// What the store has done.
+    pub stored: Arc<StoreTally>,
     /// The origin of every worker's clock: ages of batches and messages are told across workers.
     pub started: Instant,
     /// How far the process is on its way out: a [`Departure`].

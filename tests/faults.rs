@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use danmaku::config::{Config, Flags};
 use danmaku::store::memory::{Bounds, MemoryStore};
-use danmaku_room::store::{Append, Loaded, Progress, Promise, Store};
+use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store};
 use danmaku_wire::id::RoomId;
 use exchange::{Exchange, post};
 use raw_socket::{End, FIN, PING, RawSocket, frame};
@@ -178,13 +178,13 @@ fn a_full_disk_for_the_log_harms_nobody() {
 struct Panicking(MemoryStore);
 
 impl Store for Panicking {
-    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
         assert!(room.as_str() != "panic", "the test asked for it");
-        self.0.load(room, answer);
+        self.0.load(room, durability, answer);
     }
 
-    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        self.0.look(room, answer);
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        self.0.look(room, durability, answer);
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {

@@ -13,7 +13,7 @@ use danmaku::config::{Config, Flags};
 use danmaku::identity::claims::{Claims, Rules};
 use danmaku::identity::token;
 use danmaku::store::memory::{Bounds, MemoryStore};
-use danmaku_room::store::{Append, Loaded, Progress, Promise, Store};
+use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store};
 use danmaku_wire::entry::Body;
 use danmaku_wire::id::RoomId;
 use exchange::{Answer, Exchange, post};
@@ -317,12 +317,12 @@ fn a_request_that_is_under_way_is_answered_before_the_server_goes() {
 struct Scripted(MemoryStore, AtomicBool);
 
 impl Store for Scripted {
-    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        self.0.load(room, answer);
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        self.0.load(room, durability, answer);
     }
 
-    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        self.0.look(room, answer);
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        self.0.look(room, durability, answer);
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {

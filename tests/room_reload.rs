@@ -6,7 +6,7 @@ use std::time::Duration;
 use danmaku::config::{Config, Flags};
 use danmaku::serve::Server;
 use danmaku::store::memory::{Bounds, MemoryStore};
-use danmaku_room::store::{Append, Loaded, Progress, Promise, Store};
+use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store};
 use danmaku_wire::entry::Body;
 use danmaku_wire::id::RoomId;
 use futures_util::{SinkExt, StreamExt};
@@ -25,12 +25,12 @@ impl Scripted {
 }
 
 impl Store for Scripted {
-    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        self.0.load(room, answer);
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        self.0.load(room, durability, answer);
     }
 
-    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
-        self.0.look(room, answer);
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        self.0.look(room, durability, answer);
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {

@@ -17,6 +17,7 @@ mod viewer;
 mod world;
 
 use danmaku_fuzz::draw::Draw;
+use danmaku_room::store::Durability;
 use libfuzzer_sys::fuzz_target;
 
 use world::{Op, Setup, Since, World};
@@ -25,7 +26,9 @@ const OPERATIONS_MAX: usize = 200;
 
 fuzz_target!(|data: &[u8]| {
     let mut draw = Draw::new(data);
+    let durability = if draw.byte() % 2 == 0 { Durability::Memory } else { Durability::Relaxed };
     let mut world = World::new(Setup {
+        durability,
         workers: draw.size(1, 3),
         log_batches: draw.size(2, 7),
         ring_batches: draw.size(1, 7),

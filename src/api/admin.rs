@@ -113,6 +113,9 @@ fn answer_to(request: &Request<Incoming>, registry: &Registry, shared: &Shared) 
         "/readyz" if shared.departure() != Departure::None => {
             problem(503, "draining", "the server is leaving")
         }
+        "/readyz" if shared.stored.is_down() => {
+            problem(503, "store_unavailable", "nothing can be stored at present; the log says why")
+        }
         "/readyz" => plain("ready\n".into(), "text/plain; charset=utf-8"),
         _ => problem(404, "not_found", "there are /metrics, /healthz and /readyz"),
     }

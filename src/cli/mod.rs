@@ -25,6 +25,7 @@ use crate::identity::api_key::KeysError;
 use crate::identity::identities::{self, IdentityError};
 use crate::identity::token::TokenError;
 use crate::ingress::tls::{Tls, TlsError};
+use crate::store::sqlite::OpenError;
 
 /// Exit code for a configuration that cannot be used.
 const EXIT_CONFIG: u8 = 78;
@@ -146,6 +147,8 @@ enum CliError {
     #[error("{0}")]
     TakeOver(#[from] TakeOverError),
     #[error("{0}")]
+    Store(#[from] OpenError),
+    #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Found(String),
@@ -156,7 +159,12 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Tls(_) | Self::Identity(_) => EXIT_CONFIG,
             Self::Usage(_) | Self::Token(_) => EXIT_USAGE,
-            Self::Keys(_) | Self::Lock(_) | Self::TakeOver(_) | Self::Io(_) | Self::Found(_) => EXIT_FAILURE,
+            Self::Keys(_)
+            | Self::Lock(_)
+            | Self::TakeOver(_)
+            | Self::Store(_)
+            | Self::Io(_)
+            | Self::Found(_) => EXIT_FAILURE,
         }
     }
 }

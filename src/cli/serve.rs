@@ -17,6 +17,7 @@ use crate::identity::api_key;
 use crate::ingress::sockets::Sockets;
 use crate::observe::logging;
 use crate::serve::{Server, Unopened, raise_descriptor_limit, workers_of};
+use crate::store::Backing;
 use crate::wiring::{Departure, Shared};
 use crate::word_files::{Lists, WordFileError};
 
@@ -30,7 +31,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let server = start(config, args.take_over)?;
+        let (server, close) = start(config, args.take_over)?;
         if let Some(path) = staff_key {
             say(format_args!("staff key in {}", path.display()));
         }
@@ -63,7 +64,11 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
                 () = shared.replaced.wait() => break Leave::Replaced,
             }
         };
-        let mut joined = tokio::task::spawn_blocking(move || server.join());
+        let mut joined = tokio::task::spawn_blocking(move || {
+            server.join();
+            // What has been acked and waits for the disk.
+            close();
+        });
         if leave == Leave::Replaced {
             tokio::select! {
                 _ = &mut joined => return Ok(()),
@@ -108,19 +113,25 @@ enum Leave {
     Replaced,
 }
 
+/// Commits what waits for the disk.
+type Close = Box<dyn FnOnce() + Send>;
+
 /// Starts a server in its data directory, or in the place of the one that runs there.
-fn start(config: Config, take_over: bool) -> Result<Server, CliError> {
+fn start(config: Config, take_over: bool) -> Result<(Server, Close), CliError> {
     let dir = config.data_dir.clone();
     let inherited = inherited::take()?;
     match Lock::take(&dir) {
         Ok(lock) => {
             let (listen, admin) = (config.listen, config.admin_listen);
+            let backing = Backing::open(&config)?;
+            let close = backing.closer();
             let server = Sockets::with(&config, workers_of(&config), inherited)
-                .and_then(|sockets| open(Unopened::build(config)?, sockets, &dir, lock));
-            server.map_err(|error| {
+                .and_then(|sockets| open(Unopened::build(config, backing)?, sockets, &dir, lock));
+            let server = server.map_err(|error| {
                 let text = format!("cannot serve on {listen} with the admin port on {admin}: {error}");
-                io::Error::new(error.kind(), text).into()
-            })
+                io::Error::new(error.kind(), text)
+            })?;
+            Ok((server, close))
         }
         Err(LockError::Held { .. }) if take_over => {
             // They are duplicates of what comes from the process that runs.
@@ -132,10 +143,12 @@ fn start(config: Config, take_over: bool) -> Result<Server, CliError> {
 }
 
 /// Takes the place of the server that runs in a data directory.
-fn replace(config: Config, dir: &Path) -> Result<Server, CliError> {
+fn replace(config: Config, dir: &Path) -> Result<(Server, Close), CliError> {
     let mut taker = Taker::ask(dir)?;
     let sockets = Sockets::after(&config, workers_of(&config), taker.sockets()?)?;
-    let unopened = Unopened::build(config)?;
+    let backing = Backing::open(&config)?;
+    let close = backing.closer();
+    let unopened = Unopened::build(config, backing)?;
     let estate = taker.begin()?;
     let (rooms, sessions) = (estate.rooms.len(), estate.sessions.len());
     let (lock, late) = taker.ready()?;
@@ -146,7 +159,7 @@ fn replace(config: Config, dir: &Path) -> Result<Server, CliError> {
     server.taken_over(pause, late)?;
     let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(rooms, sessions, pause_ms, "took over from the process that served");
-    Ok(server)
+    Ok((server, close))
 }
 
 /// Lets everybody in, and whoever is to take over from here.

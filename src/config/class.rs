@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::raw::Raw;
 use super::section::{OutOfBounds, Section};
+use super::store::Promise;
 use super::value::{Duration, Mode, Size};
 use super::webhook::Fail;
 use super::words::WordFile;
@@ -118,6 +119,9 @@ class! {
         mutes_mode: Mode,
         shadow_bans_mode: Mode,
         sanctions_max: usize,
+    }
+    store {
+        durability: Promise,
     }
     room {
         backlog_bytes: Size,

@@ -9,6 +9,7 @@ pub mod layers;
 pub mod raw;
 pub mod reference;
 mod section;
+pub mod store;
 pub mod tls;
 pub mod value;
 pub mod webhook;
@@ -26,7 +27,7 @@ use danmaku_room::admission::{
     breaker, display, everywhere, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
 };
 use danmaku_room::log::RingBounds;
-use danmaku_room::{admission, owner, store::Durability};
+use danmaku_room::{admission, owner};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::websocket::decoder;
 use danmaku_words::WordList;
@@ -37,6 +38,7 @@ use crate::ingress::addresses;
 use crate::ingress::caller::ProxyProtocol;
 use crate::ingress::network::Network;
 use crate::ingress::origin;
+use crate::store::sqlite;
 use crate::written_words::Bounds;
 use advertised_url::AdvertisedUrl;
 use auth::{Anonymous, JwksSettings};
@@ -52,6 +54,10 @@ use words::WordFile;
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
 const STASH_BYTES_MAX: usize = 64 << 10;
+/// How long entries may wait for the disk whose acks do not: with the commit itself, well within the second promised.
+const RELAXED_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+/// Epochs of a room that its owner is told of.
+pub const EPOCHS_MAX: usize = 16;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +126,8 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// Where files go.
     pub data_dir: PathBuf,
+    /// Where history is kept, and how.
+    pub store: sqlite::Settings,
     /// Worker threads; `None`: one per core that this process may use.
     pub workers: Option<u16>,
     /// Rooms a worker keeps, at most.
@@ -336,6 +344,7 @@ impl Config {
         Ok(Self {
             listen: server.listen.0,
             admin_listen: server.admin_listen.0,
+            store: store_settings(raw.store, &raw.idempotency, &server.data_dir),
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
@@ -510,6 +519,7 @@ impl Config {
         self.tls_listen = running.tls_listen;
         self.admin_listen = running.admin_listen;
         self.data_dir.clone_from(&running.data_dir);
+        self.store.clone_from(&running.store);
         self.workers = running.workers;
         self.proxy_protocol = running.proxy_protocol;
         self.webhook.clone_from(&running.webhook);
@@ -644,6 +654,23 @@ fn worker_gate(limits: &raw::Limits) -> worker_gate::Bounds {
     worker_gate::Bounds { breaker: breaker(limits), node }
 }
 
+/// Where history is kept, and how.
+fn store_settings(store: raw::Store, ids: &raw::Idempotency, data_dir: &Path) -> sqlite::Settings {
+    sqlite::Settings {
+        dir: store.path.unwrap_or_else(|| data_dir.join("store")),
+        commit_interval: std::time::Duration::from_micros(store.commit_interval.us()),
+        relaxed_interval: RELAXED_INTERVAL,
+        commit_entries: store.commit_entries,
+        queue_bytes_max: store.queue_bytes.bytes(),
+        loaded: sqlite::Bounds {
+            entries_max: store.loaded_entries,
+            ids_max: ids.ids_max,
+            ids_ms: ids.window.us() / 1_000,
+            epochs_max: EPOCHS_MAX,
+        },
+    }
+}
+
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     let Raw { limits, policy, words, webhook: hook, held, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
@@ -697,7 +724,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             review_us: held.review_ttl.us(),
             review_max: held.review_max,
         },
-        durability: Durability::Stored,
+        durability: raw.store.durability.into(),
         seal_interval_us: flush.seal_interval.us(),
         seal_bytes_max: flush.seal_bytes.bytes(),
         log: backlog,

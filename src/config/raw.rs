@@ -10,6 +10,7 @@ use super::auth::{Anonymous, JwksSource};
 use super::auth_key::AuthKey;
 use super::class::RoomClass;
 use super::section::{Key, OutOfBounds, Section, section};
+use super::store::Promise;
 use super::tls::MinVersion;
 use super::value::{Address, Duration, Mode, Size};
 use super::webhook::{Fail, HookSecret, HookUrl};
@@ -49,6 +50,8 @@ pub struct Raw {
     pub held: Held,
     /// What staff decides.
     pub moderation: Moderation,
+    /// What is kept on the disk.
+    pub store: Store,
     /// What rooms keep in memory.
     pub room: Room,
     /// When what was said goes out.
@@ -67,7 +70,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 18] {
+    fn sections(&self) -> [&dyn Section; 19] {
         [
             &self.server,
             &self.auth,
@@ -81,6 +84,7 @@ impl Raw {
             &self.webhook,
             &self.held,
             &self.moderation,
+            &self.store,
             &self.room,
             &self.flush,
             &self.slow_consumer,
@@ -512,6 +516,26 @@ section! {
         sanctions_max: usize = 1_024 => 1 to 65_536,
         /// Newest orders of staff and back ends that are remembered.
         audit_max: usize = 4_096 => 1 to 1_000_000,
+    }
+}
+
+section! {
+    /// `[store]`
+    Store = "store" {
+        /// Where history is kept, a directory of its own; absent: `store` in `server.data_dir`.
+        path: Option<PathBuf> = None; restart,
+        /// What an ack promises: `"stored"`, the comment is on the disk; `"relaxed"`, it is there within a second;
+        /// `"memory"`, nothing, and such rooms are never written. A room that is in use takes a change over when it is
+        /// next loaded.
+        durability: Promise = Promise::Stored,
+        /// The least time between two commits. A lone comment waits for the disk alone.
+        commit_interval: Duration = Duration::of_ms(10) => "0ms" to "1s"; restart,
+        /// Entries of one commit, above which it does not wait for more.
+        commit_entries: usize = 1_000 => 1 to 100_000; restart,
+        /// What may wait for the disk, of all rooms; further comments are answered with `not_stored`.
+        queue_bytes: Size = Size(64 << 20) => "64KiB" to "16GiB"; restart,
+        /// Newest entries of a room that its owner starts with, and whoever comes back can be given.
+        loaded_entries: usize = 1_024 => 64 to 65_536; restart,
     }
 }
 

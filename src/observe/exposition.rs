@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use danmaku_room::admission::rule::Rule;
 use danmaku_wire::native::ErrorCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -14,16 +15,54 @@ use prometheus_client::registry::Registry;
 
 use crate::observe::cells::{CLOSE_CODES, Cell, Cells, Kind};
 use crate::observe::limits::Limit;
+use crate::store::tally::{COMMIT_BUCKETS_US, StoreTally};
 
 /// Sums the workers' cells at each scrape.
 #[derive(Debug)]
 struct Workers(Vec<Arc<Cells>>);
 
-/// A registry over the workers' cells.
-pub fn registry(cells: Vec<Arc<Cells>>) -> Registry {
+/// A registry over the workers' cells and the store's tally.
+pub fn registry(cells: Vec<Arc<Cells>>, stored: Arc<StoreTally>) -> Registry {
     let mut registry = Registry::with_prefix("danmaku");
     registry.register_collector(Box::new(Workers(cells)));
+    registry.register_collector(Box::new(Stored(stored)));
     registry
+}
+
+/// Reads the store's tally at each scrape.
+#[derive(Debug)]
+struct Stored(Arc<StoreTally>);
+
+impl Collector for Stored {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Self(tally) = self;
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        for (name, help, value) in [
+            ("store_entries", "Entries that were committed.", &tally.entries),
+            ("store_given_up", "Entries that could not be stored and were given up.", &tally.given_up),
+            ("store_commit_failures", "Commits that failed.", &tally.failures),
+            ("store_loads", "Rooms that were looked up in the store.", &tally.loads),
+        ] {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(read(value)).encode(family)?;
+        }
+        for (name, help, value) in [
+            ("store_up", "Whether entries can be stored.", u64::from(!tally.is_down())),
+            ("store_queue_bytes", "Bytes of entries that wait for a commit.", read(&tally.queue_bytes)),
+            ("store_log_bytes", "Bytes of the store's write-ahead log.", read(&tally.wal_bytes)),
+        ] {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(family)?;
+        }
+        let help = "How long commits took, from their beginning until they were on the disk.";
+        let counts = tally.commits();
+        let ends = COMMIT_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = ends.zip(counts).collect();
+        let sum = read(&tally.commit_us) as f64 / 1e6;
+        let mut family =
+            encoder.encode_descriptor("store_commit_seconds", help, None, MetricType::Histogram)?;
+        family.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
+    }
 }
 
 impl Workers {

@@ -461,6 +461,12 @@ pub const MEMORY: &[Memory] = &[
         },
     },
     Memory {
+        name: "comments that wait for the disk",
+        per: Per::Process,
+        formula: "`store.queue_bytes`",
+        bytes: |config| config.store.queue_bytes_max,
+    },
+    Memory {
         name: "ids",
         per: Per::Room,
         formula: "`idempotency.ids_max` × 300 B, in the room and in the store",

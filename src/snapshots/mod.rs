@@ -191,7 +191,8 @@ async fn stored(shared: &Shared, room: &RoomId, known: Option<&Position>) -> New
     let bell = Arc::clone(&told);
     let promise: Arc<Promise<Loaded>> = Promise::new(Arc::new(move || bell.notify_one()));
     // No owner begins here: what it is to find must stay.
-    shared.store.look(room, Arc::clone(&promise));
+    let durability = shared.config.load().room(room).owner.durability;
+    shared.store.look(room, durability, Arc::clone(&promise));
     let loaded = loop {
         if let Some(loaded) = promise.poll() {
             break loaded;

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use danmaku_room::house::House;
-use danmaku_room::store::{Append, Loaded, Progress, Promise, Store, StoredId};
+use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store, StoredId};
 use danmaku_wire::entry::Entry;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Epoch;
@@ -59,6 +59,16 @@ impl MemoryStore {
         Self { rooms: DashMap::new(), bounds }
     }
 
+    /// What is known of a room, which is forgotten with that.
+    pub fn take(&self, room: &RoomId) -> Option<Loaded> {
+        self.rooms.remove(room).map(|(_, kept)| kept.loaded())
+    }
+
+    /// Whether anything is known of a room.
+    pub fn knows(&self, room: &RoomId) -> bool {
+        self.rooms.contains_key(room)
+    }
+
     fn make_place(&self, room: &RoomId) {
         if self.rooms.len() < self.bounds.rooms_max || self.rooms.contains_key(room) {
             return;
@@ -73,7 +83,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+    fn load(&self, room: &RoomId, _: Durability, answer: Arc<Promise<Loaded>>) {
         let loaded = self.rooms.get_mut(room).map(|mut kept| {
             let loaded = kept.loaded();
             // From now on the owner knows it, and may lift it.
@@ -83,7 +93,7 @@ impl Store for MemoryStore {
         answer.keep(loaded.unwrap_or_default());
     }
 
-    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>) {
+    fn look(&self, room: &RoomId, _: Durability, answer: Arc<Promise<Loaded>>) {
         answer.keep(self.rooms.get(room).map_or_else(Loaded::default, |kept| kept.loaded()));
     }
 
@@ -148,6 +158,7 @@ mod tests {
         let append = Append {
             room: RoomId::parse("r").expect("a name"),
             epoch: Epoch::parse(epoch).expect("an epoch"),
+            durability: Durability::Memory,
             expected: seqs.start() - 1,
             entries: entries.collect(),
             ids: Vec::new(),
@@ -159,7 +170,7 @@ mod tests {
 
     fn kept(store: &MemoryStore) -> (Vec<u64>, Vec<u64>) {
         let answer = Promise::new(Arc::new(|| ()));
-        store.load(&RoomId::parse("r").expect("a name"), Arc::clone(&answer));
+        store.load(&RoomId::parse("r").expect("a name"), Durability::Memory, Arc::clone(&answer));
         let loaded = answer.poll().expect("an answer at once");
         assert!(loaded.is_coherent());
         let ends = loaded.epochs.iter().map(|(_, end)| *end).collect();
@@ -186,8 +197,8 @@ mod tests {
             ask(Arc::clone(&answer));
             !answer.poll().expect("an answer at once").house.is_empty()
         };
-        let looked = [(), ()].map(|()| left(&|answer| store.look(&room, answer)));
-        let loaded = [(), ()].map(|()| left(&|answer| store.load(&room, answer)));
+        let looked = [(), ()].map(|()| left(&|answer| store.look(&room, Durability::Memory, answer)));
+        let loaded = [(), ()].map(|()| left(&|answer| store.load(&room, Durability::Memory, answer)));
         assert_eq!((looked, loaded), ([true, true], [true, false]));
     }
 

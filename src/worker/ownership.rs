@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use danmaku_room::admission::rule::Rule;
 use danmaku_room::admission::{Refusal, Standing};
-use danmaku_room::owner::{Answer, Fate, Owner};
+use danmaku_room::owner::{self, Answer, Fate, Owner};
 use danmaku_room::store::{Progress, Promise, Waker};
 use danmaku_wire::entry::Author;
 use danmaku_wire::id::RoomId;
@@ -241,9 +241,10 @@ impl Worker {
     ) {
         let promise = Promise::new(self.waker());
         let local = self.rooms.get(index);
+        let durability = self.config.room(&local.id).owner.durability;
         let asked = Arc::clone(&promise);
-        local.owner = Some(OwnerState::Loading { promise: asked, waiting, publishes, orders });
-        self.shared.store.load(&local.id, promise);
+        local.owner = Some(OwnerState::Loading { promise: asked, durability, waiting, publishes, orders });
+        self.shared.store.load(&local.id, durability, promise);
         self.touched.push(index);
         self.start_loaded(index);
     }
@@ -254,10 +255,12 @@ impl Worker {
         let epoch = self.shared.mint_epoch();
         let waker = self.waker();
         let local = self.rooms.get(index);
-        let config = self.config.room(&local.id).owner.clone();
-        let Some(OwnerState::Loading { promise, waiting, publishes, orders }) = &mut local.owner else {
+        let Some(OwnerState::Loading { promise, durability, waiting, publishes, orders }) = &mut local.owner
+        else {
             return;
         };
+        // What it was looked up for is what it promises, whatever was configured meanwhile.
+        let config = owner::Config { durability: *durability, ..self.config.room(&local.id).owner.clone() };
         let Some(mut loaded) = promise.poll().cloned() else { return };
         let (waiting, publishes) = (std::mem::take(waiting), std::mem::take(publishes));
         let orders = std::mem::take(orders);
@@ -386,6 +389,7 @@ impl Worker {
             self.cells.published.add(append.entries.len() as u64);
             store.append(append, &active.progress);
         }
+        let unseen = active.owner.has_open() && !active.owner.is_announced();
         let mut answers = Vec::new();
         let progress = (active.progress.stored(), active.progress.failed());
         if progress != active.seen {
@@ -398,7 +402,8 @@ impl Worker {
         let behind = active.behind;
         let seal_due = active.owner.seal_due_us().is_some_and(|due| due <= now.us);
         let full = active.owner.full();
-        if released && here {
+        // What an epoch began with is shown when it is stored.
+        if (released || unseen) && here && active.owner.is_announced() {
             local.view.law.arrived(now.us, 1);
             self.want_pass(room);
         }

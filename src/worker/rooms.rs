@@ -10,7 +10,7 @@ use danmaku_room::house::settings::State;
 use danmaku_room::owner::Owner;
 use danmaku_room::pass::Law;
 use danmaku_room::replica::{Replica, Run};
-use danmaku_room::store::{Loaded, Progress, Promise};
+use danmaku_room::store::{Durability, Loaded, Progress, Promise};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::RoomUpdate;
 use danmaku_wire::position::Position;
@@ -42,6 +42,8 @@ pub enum OwnerState {
     Loading {
         /// The store's answer.
         promise: Arc<Promise<Loaded>>,
+        /// What the owner is going to promise.
+        durability: Durability,
         /// Who wants to follow.
         waiting: Vec<Link>,
         /// Comments that came before the owner.

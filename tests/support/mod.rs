@@ -90,6 +90,23 @@ impl Server {
         Self::start_at(&addresses, Arc::clone(&self.home), scratch, log, &args, env)
     }
 
+    /// Ends this process by a signal, and starts another one in its data directory.
+    #[allow(dead_code, reason = "most tests need one process")]
+    pub(crate) fn start_again(
+        mut self,
+        signal: rustix::process::Signal,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
+        // It may have got it already.
+        let _ = rustix::process::kill_process(self.pid(), signal);
+        let _ = self.wait();
+        let any = ["127.0.0.1:0", "127.0.0.1:0"].map(str::to_owned);
+        let scratch = Arc::new(Scratch::new());
+        let log = std::fs::File::create(scratch.0.join("log")).expect("a file");
+        Self::start_at(&any, Arc::clone(&self.home), scratch, log, args, env)
+    }
+
     fn start_in(scratch: Scratch, log: std::fs::File, args: &[&str], env: &[(&str, &str)]) -> Self {
         let any = ["127.0.0.1:0", "127.0.0.1:0"].map(str::to_owned);
         let scratch = Arc::new(scratch);

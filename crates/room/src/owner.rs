@@ -8,6 +8,7 @@ pub mod asked;
 pub mod held;
 mod orders;
 pub mod pushed;
+mod sealing;
 mod state;
 mod succession;
 mod upkeep;
@@ -41,9 +42,6 @@ use asked::{Asking, ToAsk};
 use held::{Holding, Reason, ToHold};
 
 pub use orders::Done;
-
-/// The longest time between seals that coalescing replicas may cause, microseconds.
-const SEAL_STRETCH_US: u64 = 25_000;
 
 /// How an owner is set up.
 #[derive(Debug, Clone)]
@@ -155,6 +153,8 @@ pub struct Owner<R> {
     holding: Holding,
     asking: Asking<R>,
     // Store.
+    /// The number before the epoch's first.
+    before: u64,
     appended: u64,
     to_append: Vec<Arc<Entry>>,
     ids_to_append: Vec<StoredId>,
@@ -213,6 +213,7 @@ impl<R> Owner<R> {
             gate,
             holding,
             asking: Asking::default(),
+            before: base - 1,
             appended: base - 1,
             to_append: Vec::new(),
             ids_to_append: Vec::new(),
@@ -237,8 +238,10 @@ impl<R> Owner<R> {
     }
 
     /// Takes other settings over while the room goes on. What users have spent of their buckets stays
-    /// spent; a window whose size changes is counted anew. The secret must be the one it has.
+    /// spent; a window whose size changes is counted anew. What an ack promises stays as long as this owner does: what
+    /// came before is kept where it was. The secret must be the one it has.
     pub fn reconfigure(&mut self, config: Config) {
+        let config = Config { durability: self.config.durability, ..config };
         assert_eq!(config.secret, self.config.secret, "hashed keys outlive settings");
         self.ids.set_bounds(config.limits.ids);
         self.log.set_bounds(config.log);
@@ -461,6 +464,7 @@ impl<R> Owner<R> {
         Some(Append {
             room: self.room.clone(),
             epoch: self.epoch.clone(),
+            durability: self.config.durability,
             expected,
             entries: std::mem::take(&mut self.to_append),
             ids: std::mem::take(&mut self.ids_to_append),
@@ -490,57 +494,6 @@ impl<R> Owner<R> {
         }
         // Given up counts as settled for the log too: it would otherwise hold those entries for ever.
         self.stored = self.stored.max(failed);
-    }
-
-    /// Ends a turn: what was released in it is one flush request. Whether there was any.
-    pub fn end_turn(&mut self) -> bool {
-        let released = std::mem::take(&mut self.open_this_turn);
-        self.open_flushes += u32::from(released);
-        released
-    }
-
-    /// When the open batch is to be sealed, microseconds; `None` where it is empty. At once after a
-    /// quiet interval, at the interval's end in a busy room.
-    pub fn seal_due_us(&self) -> Option<u64> {
-        if self.open.is_empty() {
-            return None;
-        }
-        if self.full() {
-            return Some(0);
-        }
-        Some(self.sealed_us.map_or(0, |at| at + self.seal_interval_us))
-    }
-
-    /// Seals the open batch onto the chain.
-    pub fn seal(&mut self, now: Now) -> Option<&Arc<Batch>> {
-        if self.open.is_empty() {
-            return None;
-        }
-        let entries = std::mem::take(&mut self.open);
-        let flushes = std::mem::take(&mut self.open_flushes).max(1);
-        self.open_bytes = 0;
-        self.sealed_us = Some(now.us);
-        self.log.append(Batch::seal(self.epoch.clone(), entries, now.us, flushes, self.links));
-        self.log.evict(self.stored, now.us);
-        Some(self.log.tail())
-    }
-
-    /// Follows the shortest tick of the replicas on other workers while all of them coalesce: fewer frames
-    /// that compress better. A quarter of the tick, and at most `SEAL_STRETCH_US`, because the wait for
-    /// the seal comes on top of the wait for the pass. (The replica on the owner's own worker needs none
-    /// of this: its pass seals what is open when it begins.)
-    pub fn set_tick(&mut self, tick_us: u64) {
-        self.seal_interval_us = (tick_us / 4).min(SEAL_STRETCH_US).max(self.config.seal_interval_us);
-    }
-
-    /// Whether the open batch is as large as a batch may get.
-    pub fn full(&self) -> bool {
-        self.open_bytes >= self.config.seal_bytes_max
-    }
-
-    /// Whether entries wait for a seal.
-    pub fn has_open(&self) -> bool {
-        !self.open.is_empty()
     }
 
     /// Ends ownership before its time: who still waits for an answer, to be told to try again. Their ids

@@ -50,6 +50,8 @@ pub struct Append {
     pub room: RoomId,
     /// The owner's epoch.
     pub epoch: Epoch,
+    /// What the owner has promised, or is about to.
+    pub durability: Durability,
     /// The sequence of the owner's append before this one; an owner that was replaced finds another.
     pub expected: u64,
     /// The entries; the first one's sequence may lie beyond `expected + 1` at an epoch's start.
@@ -197,11 +199,12 @@ impl Progress {
 
 /// What keeps entries. Implementations answer from any thread, in the order of the calls per room.
 pub trait Store: Send + Sync {
-    /// Looks a room up for a new owner, which knows from then on what was known of it.
-    fn load(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
+    /// Looks a room up for a new owner, which knows from then on what was known of it. `durability` is what this
+    /// owner is going to promise: rooms that promise nothing may be kept elsewhere.
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>);
 
     /// The same for somebody who only reads, such as a snapshot's maker: whatever a new owner is to find stays.
-    fn look(&self, room: &RoomId, answer: Arc<Promise<Loaded>>);
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>);
 
     /// Appends entries; the answer moves `progress`. Where one append failed for good, those after it
     /// of the same owner fail too: `expected` does not fit.
@@ -217,6 +220,28 @@ pub trait Store: Send + Sync {
     /// What another process knew of a room, before the first owner here. A store that the other process wrote
     /// to has it already.
     fn take_over(&self, _room: RoomId, _left: Loaded) {}
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        (**self).load(room, durability, answer);
+    }
+
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        (**self).look(room, durability, answer);
+    }
+
+    fn append(&self, append: Append, progress: &Arc<Progress>) {
+        (**self).append(append, progress);
+    }
+
+    fn hand_over(&self, left: Vec<(RoomId, Loaded)>) -> Vec<(RoomId, Loaded)> {
+        (**self).hand_over(left)
+    }
+
+    fn take_over(&self, room: RoomId, left: Loaded) {
+        (**self).take_over(room, left);
+    }
 }
 
 #[cfg(test)]

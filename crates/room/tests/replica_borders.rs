@@ -8,7 +8,7 @@ use danmaku_room::form::{Encoder, Encoding, FormKey};
 use danmaku_room::log::RingBounds;
 use danmaku_room::owner::{Config, Owner};
 use danmaku_room::replica::{Cursor, Replica, Resume};
-use danmaku_room::store::Loaded;
+use danmaku_room::store::{Durability, Loaded};
 use danmaku_wire::entry::{Body, Tier, Visibility};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::position::{Epoch, Position};
@@ -23,7 +23,8 @@ fn epoch(name: &str) -> Epoch {
 
 fn owner(loaded: Loaded) -> Owner<()> {
     let room = RoomId::parse("r1").expect("valid");
-    Owner::start(room, epoch("e1"), loaded, Config::default(), NOW)
+    let config = Config { durability: Durability::Memory, ..Config::default() };
+    Owner::start(room, epoch("e1"), loaded, config, NOW)
 }
 
 fn follow(owner: &mut Owner<()>, bounds: RingBounds) -> Replica {

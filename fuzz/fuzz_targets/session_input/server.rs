@@ -130,6 +130,7 @@ fn start() -> Arc<Shared> {
         snapshots: Default::default(),
         tls: None,
         store: Arc::new(store),
+        stored: Arc::default(),
         started: Instant::now(),
         departure: AtomicU8::new(Departure::None as u8),
         replaced: Default::default(),

@@ -55,7 +55,7 @@ pub(super) fn inherited_log(epoch: &Epoch, base: u64, loaded: &Loaded, config: &
 }
 
 /// Entries in runs of about `bytes_max`: what was many batches does not become one that no client would take.
-fn portions(entries: &[Arc<Entry>], bytes_max: usize) -> impl Iterator<Item = Vec<Arc<Entry>>> {
+pub(super) fn portions(entries: &[Arc<Entry>], bytes_max: usize) -> impl Iterator<Item = Vec<Arc<Entry>>> {
     let mut rest = entries;
     std::iter::from_fn(move || {
         let mut bytes = 0;

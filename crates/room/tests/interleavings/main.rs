@@ -9,6 +9,7 @@ mod sockets;
 mod viewer;
 mod world;
 
+use danmaku_room::store::Durability;
 use proptest::prelude::*;
 
 use world::{Op, Setup, Since, World};
@@ -53,16 +54,20 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn durability() -> impl Strategy<Value = Durability> {
+    prop_oneof![Just(Durability::Memory), Just(Durability::Relaxed)]
+}
+
 fn setup() -> impl Strategy<Value = Setup> {
-    (1usize..4, 2usize..8, 1usize..8, prop_oneof![Just(0usize), 1usize..30], 200usize..4_000).prop_map(
-        |(workers, log_batches, ring_batches, tail_max, run_bytes_max)| Setup {
+    (durability(), 1usize..4, 2usize..8, 1usize..8, prop_oneof![Just(0usize), 1usize..30], 200usize..4_000)
+        .prop_map(|(durability, workers, log_batches, ring_batches, tail_max, run_bytes_max)| Setup {
+            durability,
             workers,
             log_batches,
             ring_batches,
             tail_max,
             run_bytes_max,
-        },
-    )
+        })
 }
 
 proptest! {

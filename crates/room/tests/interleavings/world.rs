@@ -109,6 +109,7 @@ pub(crate) enum Op {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
+    pub(crate) durability: Durability,
     pub(crate) workers: usize,
     pub(crate) log_batches: usize,
     pub(crate) ring_batches: usize,
@@ -165,6 +166,7 @@ impl World {
     pub(crate) fn new(setup: Setup) -> Self {
         let now = Now { us: 1_000_000, wall_ms: 1_700_000_000_000 };
         let mut store = ScriptedStore::new(setup.tail_max);
+        store.told_late = setup.durability != Durability::Memory;
         let mut owner = Self::start_owner(&setup, &mut store, now);
         let workers = (0..setup.workers).map(|_| Self::attach(&setup, &mut owner, now)).collect();
         Self {
@@ -183,10 +185,10 @@ impl World {
 
     fn start_owner(setup: &Setup, store: &mut ScriptedStore, now: Now) -> Owner<()> {
         let loaded = store.load();
-        let (fresh, last) = (epoch(store.epochs.len()), loaded.epochs.last().map(|(_, seq)| *seq));
+        let (fresh, last) = (epoch(store.begun()), loaded.epochs.last().map(|(_, seq)| *seq));
         let log = RingBounds { bytes_max: setup.log_batches * BATCH_BYTES, age_max_us: AGE_MAX_US };
         let config = Config {
-            durability: Durability::Memory,
+            durability: setup.durability,
             log,
             unstored_max: UNSTORED_MAX,
             stall_max_us: u64::MAX,
@@ -254,6 +256,11 @@ impl World {
             }
             Op::AttachAgain { worker } => self.attach_again(worker % self.setup.workers, true),
             Op::RestartOwner => {
+                if !self.owner.is_announced() {
+                    // Nobody was shown what the next owner is not told of.
+                    let (gone, store) = (self.owner.epoch(), &self.store);
+                    self.truth.entries.retain(|seq, (epoch, _)| epoch != gone || store.holds(*seq));
+                }
                 self.owner = Self::start_owner(&self.setup, &mut self.store, self.now);
                 self.settled = self.store.epochs.last().map_or(0, |(_, before)| *before);
             }

@@ -74,7 +74,7 @@ fn what_the_store_gave_up_is_not_acked_when_the_owner_looks_late() {
     ]);
 }
 
-/// `Owner::start`: an epoch of which nothing was stored has used its numbers nevertheless.
+/// `Owner::start`: an epoch of which nothing was stored has used its numbers nevertheless, or nobody was shown any.
 #[test]
 fn an_epoch_that_stored_nothing_has_used_its_numbers() {
     let say = |id| Op::Publish { user: 0, id: Some(id), text: 0 };

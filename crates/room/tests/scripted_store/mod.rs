@@ -19,6 +19,11 @@ pub(crate) struct ScriptedStore {
     /// How many of the newest entries a new owner is given.
     pub(crate) tail_max: usize,
     failed: bool,
+    /// Whether it hears of an epoch with its first entry, and not when it begins.
+    pub(crate) told_late: bool,
+    begun: usize,
+    /// The number before the first of the newest epoch.
+    before: u64,
 }
 
 impl ScriptedStore {
@@ -31,13 +36,24 @@ impl ScriptedStore {
             progress: Progress::new(Arc::new(|| {})),
             tail_max,
             failed: false,
+            told_late: false,
+            begun: 0,
+            before: 0,
         }
+    }
+
+    /// How many epochs have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun
     }
 
     /// What a new owner is told; what the old one had in flight is lost.
     pub(crate) fn load(&mut self) -> Loaded {
         self.queue.clear();
         self.failed = false;
+        if self.told_late && self.epochs.last().is_some_and(|(_, last)| *last == self.before) {
+            self.epochs.pop();
+        }
         self.progress = Progress::new(Arc::new(|| {}));
         let mut tail = Vec::new();
         if let Some((_, last)) = self.epochs.last() {
@@ -57,6 +73,8 @@ impl ScriptedStore {
     /// An owner has begun an epoch whose first number is `next_seq`.
     pub(crate) fn begin(&mut self, epoch: Epoch, next_seq: u64) {
         self.epochs.push((epoch, next_seq - 1));
+        self.begun += 1;
+        self.before = next_seq - 1;
     }
 
     /// Takes an append in.
@@ -106,6 +124,13 @@ impl ScriptedStore {
     /// How far it has come: stored and failed.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.progress.stored(), self.progress.failed())
+    }
+
+    /// Whether a new owner is told of an epoch.
+    #[allow(dead_code, reason = "not every model looks at it")]
+    pub(crate) fn knows(&self, epoch: &Epoch) -> bool {
+        let before = self.before;
+        self.epochs.iter().any(|(known, last)| known == epoch && (!self.told_late || *last != before))
     }
 
     /// Whether the entry is in the history.

@@ -1,0 +1,217 @@
+//! The store as owners see it: what is answered as stored is there, and nothing else.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use danmaku_room::admission::idempotency::Key;
+use danmaku_room::store::StoredId;
+use danmaku_wire::entry::{Author, Body, Comment, Entry, Mode, Role, Tier, Visibility};
+use danmaku_wire::id::UserId;
+use danmaku_wire::position::Epoch;
+
+use super::*;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("danmaku-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn settings(dir: &Path) -> Settings {
+    Settings {
+        dir: dir.to_owned(),
+        commit_interval: Duration::from_millis(1),
+        relaxed_interval: Duration::from_millis(5),
+        commit_entries: 1_000,
+        queue_bytes_max: 1 << 20,
+        loaded: Bounds { entries_max: 8, ids_max: 100, ids_ms: 60_000, epochs_max: 3 },
+    }
+}
+
+fn open(dir: &Path) -> SqliteStore {
+    SqliteStore::open(settings(dir), Arc::default()).expect("opened")
+}
+
+fn room(name: &str) -> RoomId {
+    RoomId::parse(name).expect("a name")
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("not so late")
+}
+
+fn append(name: &str, epoch: &str, expected: u64, seqs: std::ops::RangeInclusive<u64>) -> Append {
+    let user = Author {
+        id: UserId::parse("u1").expect("an id"),
+        name: "名".into(),
+        role: Role::Viewer,
+        level: 3,
+        badges: Vec::new(),
+    };
+    let user = Arc::new(user);
+    let entries = seqs.clone().map(|seq| {
+        let text = format!("comment {seq}").into();
+        let body = Body::Comment(Comment {
+            user: Arc::clone(&user),
+            text,
+            mode: Mode::Top,
+            color: 1,
+            size: 25,
+            stream_ms: None,
+            trace: None,
+        });
+        Arc::new(Entry { seq, at_ms: now_ms(), visibility: Visibility::Tier(Tier::Lite), body })
+    });
+    let entries = entries.collect();
+    let ids = seqs.filter(|seq| seq % 2 == 0).map(|seq| StoredId {
+        key: Key::from_bits(seq.into()),
+        payload: u64::MAX - seq,
+        seq,
+        at_ms: now_ms(),
+    });
+    let epoch = Epoch::parse(epoch).expect("an epoch");
+    Append { room: room(name), epoch, durability: Durability::Stored, expected, entries, ids: ids.collect() }
+}
+
+fn progress() -> Arc<Progress> {
+    Progress::new(Arc::new(|| {}))
+}
+
+/// Appends as one owner would, and how far the store came.
+fn put(store: &SqliteStore, progress: &Arc<Progress>, append: Append) -> (u64, u64) {
+    let last = append.entries.last().expect("some").seq;
+    store.append(append, progress);
+    let start = Instant::now();
+    while progress.stored().max(progress.failed()) < last {
+        assert!(start.elapsed() < Duration::from_secs(30), "no answer for {last}");
+        std::thread::yield_now();
+    }
+    (progress.stored(), progress.failed())
+}
+
+fn loaded(store: &SqliteStore, name: &str) -> Loaded {
+    let (told, hears) = mpsc::sync_channel(8);
+    let promise = Promise::new(Arc::new(move || {
+        let _ = told.try_send(());
+    }));
+    store.load(&room(name), Durability::Stored, Arc::clone(&promise));
+    hears.recv_timeout(Duration::from_secs(30)).expect("an answer");
+    let loaded = promise.poll().expect("kept").clone();
+    assert!(loaded.is_coherent());
+    loaded
+}
+
+fn shape(loaded: &Loaded) -> (Vec<(String, u64)>, Vec<u64>, Vec<u64>) {
+    let epochs = loaded.epochs.iter().map(|(epoch, last)| (epoch.to_string(), *last)).collect();
+    let tail = loaded.tail.iter().map(|entry| entry.seq).collect();
+    (epochs, tail, loaded.ids.iter().map(|id| id.seq).collect())
+}
+
+/// A store that is opened again: entries, epochs and ids are as they were, of as many as an owner is told.
+#[test]
+fn what_was_stored_is_found_after_a_restart() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    assert_eq!(shape(&loaded(&store, "r")), (vec![], vec![], vec![]), "a room that nobody knows");
+    let first = progress();
+    let said = append("r", "a", 0, 1..=3);
+    assert_eq!(put(&store, &first, said.clone()), (3, 0));
+    assert_eq!(put(&store, &first, append("r", "a", 3, 4..=4)), (4, 0));
+    assert_eq!(put(&store, &progress(), append("r", "b", 4_100, 4_101..=4_103)), (4_103, 0));
+    assert_eq!(put(&store, &progress(), append("q", "c", 0, 1..=1)), (1, 0));
+    let want = (
+        vec![("a".to_owned(), 4), ("b".to_owned(), 4_103)],
+        vec![1, 2, 3, 4, 4_101, 4_102, 4_103],
+        vec![2, 4, 4_102],
+    );
+    assert_eq!(shape(&loaded(&store, "r")), want);
+    store.close();
+
+    let store = open(&scratch.0);
+    let found = loaded(&store, "r");
+    assert_eq!(shape(&found), want);
+    assert_eq!(found.tail[1], said.entries[1]);
+    assert_eq!(found.ids[0], StoredId { at_ms: said.entries[1].at_ms, ..said.ids[0] });
+    assert_eq!(put(&store, &progress(), append("r", "c", 9_000, 9_001..=9_004)), (9_004, 0));
+    assert_eq!(put(&store, &progress(), append("r", "d", 10_000, 10_001..=10_001)), (10_001, 0));
+    let (epochs, tail, _) = shape(&loaded(&store, "r"));
+    assert_eq!(epochs, [("b", 4_103), ("c", 9_004), ("d", 10_001)].map(|(e, n)| (e.to_owned(), n)));
+    assert_eq!(tail, [4_101, 4_102, 4_103, 9_001, 9_002, 9_003, 9_004, 10_001], "the newest eight");
+}
+
+/// An append that does not follow what is stored is given up, and whatever its owner appends behind it.
+#[test]
+fn an_append_behind_a_hole_is_given_up() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    let owner = progress();
+    assert_eq!(put(&store, &owner, append("r", "a", 0, 1..=2)), (2, 0));
+    assert_eq!(put(&store, &owner, append("r", "a", 3, 4..=5)), (2, 5), "3 was never appended");
+    assert_eq!(put(&store, &owner, append("r", "a", 2, 6..=6)), (2, 6), "its owner has failed");
+    let late = progress();
+    assert_eq!(put(&store, &late, append("r", "b", 1, 2..=2)), (0, 2), "2 is another's");
+    assert_eq!(put(&store, &progress(), append("q", "a", 0, 1..=1)), (1, 0), "other rooms go on");
+    assert_eq!(shape(&loaded(&store, "r")).1, [1, 2]);
+}
+
+/// `store.queue_bytes`: what comes beyond is given up at once, and the store goes on.
+#[test]
+fn a_full_queue_gives_up_what_comes_beyond() {
+    let scratch = Scratch::new();
+    let tally = Arc::new(StoreTally::default());
+    let small =
+        Settings { queue_bytes_max: 1, commit_interval: Duration::from_secs(1), ..settings(&scratch.0) };
+    let store = SqliteStore::open(small, Arc::clone(&tally)).expect("opened");
+    let (first, second) = (progress(), progress());
+    store.append(append("r", "a", 0, 1..=1), &first);
+    store.append(append("q", "a", 0, 1..=2), &second);
+    assert_eq!(second.failed(), 2, "at once");
+    assert_eq!(tally.given_up.load(Ordering::Relaxed), 2);
+    assert_eq!(shape(&loaded(&store, "r")).1, [1], "what was in the queue is committed");
+    assert_eq!(put(&store, &progress(), append("q", "b", 4_096, 4_097..=4_097)), (4_097, 0));
+}
+
+/// Files that are not this version's: refused with what to do about it, and not touched.
+#[test]
+fn a_file_of_a_later_version_or_of_something_else_is_refused() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    put(&store, &progress(), append("r", "a", 0, 1..=1));
+    store.close();
+    let days = day::Day::in_dir(&scratch.0).expect("readable");
+    let file = days.last().expect("one").file(&scratch.0);
+    let alter = |sql: &str| {
+        let connection = rusqlite::Connection::open(&file).expect("opened");
+        connection.execute_batch(sql).expect("altered");
+    };
+    let refused =
+        || SqliteStore::open(settings(&scratch.0), Arc::default()).expect_err("refused").to_string();
+    alter("UPDATE form SET version = 9, readable_by = 9");
+    let said = refused();
+    assert!(said.contains("form 9") && said.contains("start that version"), "{said}");
+    alter("UPDATE form SET version = 9, readable_by = 1");
+    drop(open(&scratch.0));
+    alter("PRAGMA application_id = 7");
+    let said = refused();
+    assert!(said.contains("no file of danmaku's store") && said.contains("store.path"), "{said}");
+    let scratch = Scratch::new();
+    let file = day::Day::of_ms(now_ms()).file(&scratch.0);
+    let refused =
+        || SqliteStore::open(settings(&scratch.0), Arc::default()).expect_err("refused").to_string();
+    std::fs::write(&file, "no database, but a text of some length").expect("written");
+    let said = refused();
+    assert!(said.contains(file.to_str().expect("plain")) && said.contains("not a database"), "{said}");
+}

@@ -1,0 +1,245 @@
+//! The one thread that writes.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant, SystemTime};
+
+use danmaku_room::store::{Append, Durability, Progress};
+use danmaku_wire::id::RoomId;
+
+use super::commit::{Doubt, Page};
+use super::day::Day;
+use super::schema::{self, FileError};
+use super::{Job, Question, Settings};
+use crate::store::tally::StoreTally;
+
+/// How long a store that cannot be written is left alone, at first and at most.
+const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
+pub(super) struct Writer {
+    dir: PathBuf,
+    interval: Duration,
+    relaxed: Duration,
+    entries_max: usize,
+    questions: Sender<Question>,
+    wal: Sender<PathBuf>,
+    /// How many files were begun, for whoever reads.
+    begun: Arc<AtomicU64>,
+    tally: Arc<StoreTally>,
+    page: Option<(Day, Page)>,
+    /// What is to be taken out before anything else is written.
+    doubts: Vec<Doubt>,
+    began: Instant,
+}
+
+/// What is committed together.
+#[derive(Default)]
+struct Group {
+    appends: Vec<(Append, Arc<Progress>)>,
+    rooms: HashSet<RoomId>,
+    entries: usize,
+    bytes: usize,
+    questions: Vec<Question>,
+    due: Option<Instant>,
+    last: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        settings: &Settings,
+        questions: Sender<Question>,
+        wal: Sender<PathBuf>,
+        begun: Arc<AtomicU64>,
+        tally: Arc<StoreTally>,
+    ) -> Self {
+        Self {
+            dir: settings.dir.clone(),
+            interval: settings.commit_interval,
+            relaxed: settings.relaxed_interval,
+            entries_max: settings.commit_entries,
+            questions,
+            wal,
+            begun,
+            tally,
+            page: None,
+            doubts: Vec::new(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Opens the file of today, or the newest one where the clock has gone back behind it.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(super) fn open(&mut self) -> Result<(), FileError> {
+        let days = Day::in_dir(&self.dir);
+        let days = days.map_err(|source| FileError::Io { path: self.dir.clone(), source })?;
+        let newest = days.last().copied().max(self.page.as_ref().map(|(day, _)| *day));
+        let day = today().max(newest.unwrap_or_else(today));
+        let path = day.file(&self.dir);
+        let mut page = Page::new(schema::open_to_write(&path)?);
+        if !self.doubts.is_empty() {
+            let removed = page
+                .settle(&self.doubts)
+                .map_err(|source| FileError::Sqlite { path: path.clone(), source })?;
+            tracing::warn!(removed, "took out what a failed commit had left");
+            self.doubts.clear();
+        }
+        self.page = Some((day, page));
+        self.begun.fetch_add(1, Ordering::Release);
+        // Whoever moves logs ends with the process.
+        let _ = self.wal.send(path);
+        Ok(())
+    }
+
+    pub(super) fn run(mut self, queue: &Receiver<Job>) {
+        loop {
+            let Ok(job) = queue.recv() else { return };
+            let mut group = Group::default();
+            self.take(&mut group, job);
+            while !group.last && group.entries < self.entries_max {
+                let Some(due) = group.due else { break };
+                let wait = due.saturating_duration_since(Instant::now());
+                match queue.recv_timeout(wait) {
+                    Ok(job) => self.take(&mut group, job),
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => group.last = true,
+                }
+            }
+            let last = group.last;
+            self.finish(group);
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn take(&self, group: &mut Group, job: Job) {
+        match job {
+            Job::Append(append, progress, bytes) => {
+                let now = Instant::now();
+                let wait = if append.durability == Durability::Stored { self.interval } else { self.relaxed };
+                let due = now.max(self.began + wait);
+                group.due = Some(group.due.map_or(due, |before| before.min(due)));
+                group.entries += append.entries.len();
+                group.bytes += bytes;
+                group.rooms.insert(append.room.clone());
+                group.appends.push((append, progress));
+            }
+            // What an owner before has appended is to be found.
+            Job::Load(room, answer) if group.rooms.contains(&room) => {
+                group.due = Some(Instant::now());
+                group.questions.push(Question { room, answer });
+            }
+            Job::Load(room, answer) => {
+                let _ = self.questions.send(Question { room, answer });
+            }
+            Job::Stop => group.last = true,
+        }
+    }
+
+    fn finish(&mut self, group: Group) {
+        let Group { appends, entries, bytes, questions, last, .. } = group;
+        let mut appends = appends;
+        // Behind a hole nothing is stored: an owner whose append failed makes way for another.
+        appends.retain(|(append, progress)| {
+            let gone = progress.failed() > progress.stored();
+            if gone {
+                self.give_up(append, progress);
+            }
+            !gone
+        });
+        if !appends.is_empty() && self.be_open(last) {
+            self.began = Instant::now();
+            self.commit(&appends, entries);
+        } else {
+            appends.iter().for_each(|(append, progress)| self.give_up(append, progress));
+        }
+        self.tally.queue_bytes.fetch_sub(bytes as u64, Ordering::AcqRel);
+        for question in questions {
+            let _ = self.questions.send(question);
+        }
+    }
+
+    fn commit(&mut self, appends: &[(Append, Arc<Progress>)], entries: usize) {
+        let Some((_, page)) = &mut self.page else { return };
+        match page.commit(appends.iter().map(|(append, _)| append)) {
+            Ok(fitted) => {
+                let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                self.tally.committed(entries as u64, us);
+                for ((append, progress), fitted) in appends.iter().zip(fitted) {
+                    match fitted {
+                        Ok(()) => progress.store_to(end(append)),
+                        Err(misfit) => {
+                            let room = append.room.as_str();
+                            tracing::error!(room, ?misfit, "an append does not follow what is stored");
+                            self.give_up(append, progress);
+                        }
+                    }
+                }
+            }
+            Err(error) => {
+                self.tally.failures.fetch_add(1, Ordering::Relaxed);
+                self.fail(&error, appends.len());
+                for (append, progress) in appends {
+                    let (room, after) = (append.room.clone(), append.expected);
+                    self.doubts.push(Doubt { room, after, to: end(append) });
+                    self.give_up(append, progress);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &dyn std::fmt::Display, appends: usize) {
+        self.page = None;
+        if self.tally.set_down(true) {
+            tracing::error!(%error, appends, "a commit failed; what was in it is not stored, and nothing is until the store works again");
+        }
+    }
+
+    /// Sees that there is a file to write to, however long that takes; while it does, the queue waits and rooms stop
+    /// at what they may have unstored. When the process ends it is tried once.
+    fn be_open(&mut self, last: bool) -> bool {
+        if self.page.as_ref().is_some_and(|(day, _)| *day >= today()) {
+            return true;
+        }
+        let mut wait = RETRY[0];
+        loop {
+            match self.open() {
+                Ok(()) => {
+                    if self.tally.set_down(false) {
+                        tracing::info!("the store works again");
+                    }
+                    return true;
+                }
+                Err(error) => {
+                    if self.tally.set_down(true) {
+                        tracing::error!(%error, "nothing can be stored; trying again");
+                    }
+                }
+            }
+            if last {
+                return false;
+            }
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(RETRY[1]);
+        }
+    }
+
+    fn give_up(&self, append: &Append, progress: &Arc<Progress>) {
+        self.tally.given_up.fetch_add(append.entries.len() as u64, Ordering::Relaxed);
+        progress.fail_to(end(append));
+    }
+}
+
+fn end(append: &Append) -> u64 {
+    append.entries.last().map_or(append.expected, |entry| entry.seq)
+}
+
+fn today() -> Day {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Day::of_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
