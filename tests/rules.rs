@@ -116,9 +116,17 @@ fn every_rule_has_a_key_a_counter_and_a_test_that_meets_it() {
     let keys = Raw::default().keys();
     let (_, metrics) = start(&[]).get("/metrics");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let tests =
-        ["rules.rs", "breakers.rs", "everywhere.rs", "publish.rs", "words.rs", "moderation.rs", "webhook.rs", "room_state.rs"]
-            .map(|file| std::fs::read_to_string(folder.join(file)).expect("a file"));
+    let tests = [
+        "rules.rs",
+        "breakers.rs",
+        "everywhere.rs",
+        "publish.rs",
+        "words.rs",
+        "moderation.rs",
+        "webhook.rs",
+        "room_state.rs",
+    ]
+    .map(|file| std::fs::read_to_string(folder.join(file)).expect("a file"));
     for rule in Rule::ALL {
         let row = rule.row();
         let key = keys.iter().find(|key| key.path() == row.key);
