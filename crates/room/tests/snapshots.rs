@@ -77,7 +77,8 @@ fn body(op: &Op) -> Body {
 fn sees(viewer: Viewer<'_>, entry: &Entry) -> bool {
     match &entry.visibility {
         Visibility::Tier(least) => {
-            let own = |user| matches!(&entry.body, Body::Comment(comment) if comment.user.id == *user);
+            let own =
+                |user: &UserId| matches!(&entry.body, Body::Comment(comment) if comment.user.id == *user);
             viewer.tier as u8 >= *least as u8 || viewer.user.is_some_and(own)
         }
         Visibility::Author(author) => viewer.user.is_some_and(|user| user == author),
