@@ -4,6 +4,7 @@
 pub mod advertised_url;
 pub mod auth;
 pub mod auth_key;
+mod breakers;
 pub mod class;
 pub mod layers;
 pub mod raw;
@@ -24,7 +25,7 @@ use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
 use danmaku_room::admission::words::Words;
 use danmaku_room::admission::{
-    breaker, display, everywhere, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
+    display, everywhere, gate, idempotency, policy, sliding_window, text, token_bucket, worker_gate,
 };
 use danmaku_room::log::RingBounds;
 use danmaku_room::{admission, owner};
@@ -54,10 +55,6 @@ use words::WordFile;
 
 /// What a session that is not read may keep of input that was read already: the shared read buffer.
 const STASH_BYTES_MAX: usize = 64 << 10;
-/// How long entries may wait for the disk whose acks do not: with the commit itself, well within the second promised.
-const RELAXED_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
-/// Epochs of a room that its owner is told of.
-pub const EPOCHS_MAX: usize = 16;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -325,7 +322,8 @@ impl Config {
             .iter()
             .map(|class| Ok((class.pattern.clone(), room_settings(&class.over(&raw)?)?)))
             .collect::<Result<_, _>>()?;
-        let (room, keys, worker_gate) = (room_settings(&raw)?, raw.keys(), worker_gate(&raw.limits));
+        let (room, keys, worker_gate) =
+            (room_settings(&raw)?, raw.keys(), breakers::worker_gate(&raw.limits));
         let Raw {
             server,
             auth,
@@ -344,7 +342,7 @@ impl Config {
         Ok(Self {
             listen: server.listen.0,
             admin_listen: server.admin_listen.0,
-            store: store_settings(raw.store, &raw.idempotency, &server.data_dir),
+            store: store::settings(raw.store, &raw.idempotency, &server.data_dir),
             data_dir: server.data_dir,
             workers: server.workers,
             rooms_max: server.rooms_max,
@@ -630,47 +628,6 @@ fn classes(limits: &raw::Limits) -> Classes {
     Classes { vip: users(&limits.vip_users), filtered }
 }
 
-/// When breakers open.
-fn breaker(limits: &raw::Limits) -> breaker::Bounds {
-    breaker::Bounds {
-        load: breaker::Load {
-            mailbox_percent: u8::try_from(limits.breaker_mailbox_percent).unwrap_or(100),
-            mailbox_age_us: limits.breaker_mailbox_age.us(),
-            pass_lag_us: limits.breaker_pass_lag.us(),
-            stall_us: limits.breaker_stall.us(),
-            hook_failures: limits.breaker_webhook_failures,
-        },
-        open_us: limits.breaker_open.us(),
-        half_open_us: limits.breaker_half_open.us(),
-        probes: limits.breaker_probes,
-    }
-}
-
-/// What all rooms of a worker are held to.
-fn worker_gate(limits: &raw::Limits) -> worker_gate::Bounds {
-    let window =
-        sliding_window::Window { window_us: limits.node_window.us(), count_max: limits.node_count_max };
-    let node = (limits.node_mode != Mode::Off).then_some(window);
-    worker_gate::Bounds { breaker: breaker(limits), node }
-}
-
-/// Where history is kept, and how.
-fn store_settings(store: raw::Store, ids: &raw::Idempotency, data_dir: &Path) -> sqlite::Settings {
-    sqlite::Settings {
-        dir: store.path.unwrap_or_else(|| data_dir.join("store")),
-        commit_interval: std::time::Duration::from_micros(store.commit_interval.us()),
-        relaxed_interval: RELAXED_INTERVAL,
-        commit_entries: store.commit_entries,
-        queue_bytes_max: store.queue_bytes.bytes(),
-        loaded: sqlite::Bounds {
-            entries_max: store.loaded_entries,
-            ids_max: ids.ids_max,
-            ids_ms: ids.window.us() / 1_000,
-            epochs_max: EPOCHS_MAX,
-        },
-    }
-}
-
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     let Raw { limits, policy, words, webhook: hook, held, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
@@ -697,7 +654,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             length_chars_max: policy.length_chars_max,
             ..policy::Policy::default()
         },
-        breaker: breaker(limits),
+        breaker: breakers::bounds(limits),
         duplicates: gate::Duplicates {
             chars_min: limits.duplicate_chars_min,
             window_us: limits.duplicate_window.us(),

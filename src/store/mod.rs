@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use danmaku_room::store::Store;
 
-use crate::config::{Config, EPOCHS_MAX};
+use crate::config::Config;
+use crate::config::store::EPOCHS_MAX;
 use by_durability::ByDurability;
 use memory::MemoryStore;
 use sqlite::{OpenError, SqliteStore};

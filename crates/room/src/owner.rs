@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use danmaku_wire::entry::{Author, Body, Comment, Entry, SIZE_MAX, SIZE_MIN, Tier, Visibility};
-use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId, UserId};
+use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
 use danmaku_wire::native::{ErrorCode, Send};
 use danmaku_wire::position::{Epoch, Position, SEQ_MAX};
 use siphasher::sip::SipHasher13;

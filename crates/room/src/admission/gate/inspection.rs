@@ -47,6 +47,7 @@ mod tests {
 
     use super::*;
     use crate::admission::token_bucket::Rate;
+    use crate::admission::worker_gate::WorkerGate;
     use crate::admission::{Limits, Standing, gate::Ask};
 
     /// `Gate::inspect`: what was charged is missing until it came back, and looking takes nothing.
@@ -61,10 +62,11 @@ mod tests {
             Author { id: id.clone(), name: "".into(), role: Role::Viewer, level: 0, badges: Vec::new() };
         let (mode, text) = (Mode::default(), "x");
         let send = Send { id: "", text, mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
+        let mut worker = WorkerGate::default();
         for _ in 0..2 {
             let ask = Ask { user: &user, standing: Standing::default(), client: "", send: &send, text };
-            let permit = gate.examine(at(1_000_000), &ask).expect("passes");
-            gate.charge(at(1_000_000), &permit);
+            let permit = gate.examine(&mut worker, at(1_000_000), &ask).expect("passes");
+            gate.charge(&mut worker, at(1_000_000), &permit);
         }
         for _ in 0..3 {
             let seen = gate.inspect(at(1_500_000), &id);
