@@ -129,12 +129,12 @@ fn a_token_that_would_be_refused_is_not_made() {
 fn keys_come_and_go() {
     let scratch = Scratch::new();
     let dir = text(&scratch.0);
-    let added = danmaku(&["key", "add", "--data-dir", dir, "billing", "--scope", "push", "--room", "r1"]);
+    let added = danmaku(&["key", "add", "--data-dir", dir, "billing", "--scope", "events", "--room", "r1"]);
     assert!(added.status.success(), "{}", said(&added.stderr));
     let key = said(&added.stdout).trim().to_owned();
     let id = key.split('_').nth(1).expect("an id").to_owned();
     let listed = said(&danmaku(&["key", "list", "--data-dir", dir]).stdout);
-    for words in [&id, "billing", "push", "r1"] {
+    for words in [&id, "billing", "events", "r1"] {
         assert!(listed.contains(words), "{words}: {listed}");
     }
     assert!(!listed.contains(key.rsplit('_').next().expect("a secret")), "{listed}");

@@ -105,7 +105,7 @@ fn only_own_pages_connect_and_only_to_a_name_of_loopback() {
             "OPTIONS /api/v1/rooms/r1/events",
             "Host: chat.example\r\nOrigin: https://live.example\r\n".into(),
             204,
-            "access-control-allow-headers: authorization, last-event-id",
+            "access-control-allow-headers: authorization, content-type, idempotency-key, last-event-id",
         ),
         (
             &listed,
@@ -138,7 +138,7 @@ fn what_cannot_be_served_is_refused_with_its_own_status() {
         ("GET /api/v1/rooms/r1/events/", host.to_owned(), 404),
         ("POST /api/v1/rooms/r1/other", host.to_owned(), 404),
         ("DELETE /", host.to_owned(), 405),
-        ("POST /api/v1/rooms/r1/events", host.to_owned(), 405),
+        ("DELETE /api/v1/rooms/r1/events", host.to_owned(), 405),
         ("GET /api/v1/rooms/a%20b/events", host.to_owned(), 400),
         ("GET /ws?room=r1", host.to_owned(), 426),
         ("GET /ws?room=r1", format!("{host}{}", UPGRADE.replace("13", "12")), 426),
@@ -281,7 +281,7 @@ fn every_path_that_is_read_answers_to_head() {
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
     assert_eq!(server.metric("danmaku_connections"), 0, "nobody has joined");
     for (path, allow) in
-        [("/api/v1/rooms/r1/events", "GET, HEAD, OPTIONS"), ("/route?room=r1", "GET, HEAD, OPTIONS")]
+        [("/api/v1/rooms/r1/events", "GET, HEAD, POST, OPTIONS"), ("/route?room=r1", "GET, HEAD, OPTIONS")]
     {
         let options = Exchange::new(server.address).send(bare("OPTIONS", path)).answer();
         assert_eq!((options.status, options.header("allow")), (204, Some(allow)), "{path}");

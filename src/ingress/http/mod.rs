@@ -79,6 +79,8 @@ const AUDIT: &str = "/api/v1/audit";
 const WORDS: &str = "/api/v1/words";
 /// What is read, and read only.
 const READ: &str = "GET, HEAD, OPTIONS";
+/// What is read as a stream, and pushed to by back ends.
+const STREAMED: &str = "GET, HEAD, POST, OPTIONS";
 /// What somebody may go on sending who was refused already, bytes, and for how long.
 const HEARD_OUT_BYTES: usize = 1 << 20;
 const HEARD_OUT_WITHIN: Duration = Duration::from_secs(2);
@@ -408,7 +410,7 @@ impl Front {
             ("/ws", _) => self.websocket(&request, &asker),
             (_, Some((_, "events"))) if asks_first => {
                 return Answering::now(preflight(
-                    "GET, HEAD, POST, OPTIONS",
+                    STREAMED,
                     "GET, POST",
                     "authorization, content-type, idempotency-key, last-event-id",
                 ));
@@ -586,8 +588,12 @@ impl Front {
 
     fn events(&self, request: &Request<Incoming>, room: &str, asker: &Asker) -> Result<Stream, Refused> {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            let mut refusal = problem(405, "method_not_allowed", "an event stream is read with GET");
-            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(READ));
+            let mut refusal = problem(
+                405,
+                "method_not_allowed",
+                "an event stream is read with GET, and events are pushed with POST",
+            );
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(STREAMED));
             return Err(refusal.into());
         }
         let room = RoomId::parse(room).map_err(|error| problem(400, "room_invalid", &error.to_string()))?;
