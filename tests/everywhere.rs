@@ -48,7 +48,7 @@ fn a_user_is_limited_over_all_rooms_together() {
     let server = start(&[
         ("DANMAKU__LIMITS__EVERYWHERE_BURST", "5"),
         ("DANMAKU__LIMITS__EVERYWHERE_PER_S", "0.5"),
-        ("DANMAKU__LIMITS__SPREAD_MODE", "off"),
+        ("DANMAKU__LIMITS__EVERYWHERE_MODE", "enforce"),
     ]);
     let mut user = everywhere(&server, "u1", "r", 8, &[]);
     let refused = roams(&mut user, |n| format!("hello {n}"));
@@ -73,7 +73,7 @@ fn a_user_is_limited_over_all_rooms_together() {
 /// nor the same one by somebody else.
 #[test]
 fn the_same_text_in_many_rooms_waits_for_a_moderator() {
-    let server = start(&[("DANMAKU__LIMITS__EVERYWHERE_MODE", "off")]);
+    let server = start(&[("DANMAKU__LIMITS__SPREAD_MODE", "enforce")]);
     let mut staff: Vec<_> = (0..8)
         .map(|n| Person::user(&server, &format!("r{n}"), "m1", &["--role", "moderator", "--global"]))
         .collect();
@@ -94,6 +94,7 @@ fn the_same_text_in_many_rooms_waits_for_a_moderator() {
 #[test]
 fn a_user_moves_only_so_often_over_all_its_connections() {
     let server = start(&[
+        ("DANMAKU__LIMITS__MOVES_LIMITED", "true"),
         ("DANMAKU__LIMITS__MOVES_BURST", "6"),
         ("DANMAKU__LIMITS__MOVES_PER_MIN", "1"),
         ("DANMAKU__LIMITS__JOINS_BURST", "1000"),

@@ -50,7 +50,6 @@ async fn a_room_too_many_is_refused_and_forgotten_rooms_make_place() {
         ("DANMAKU__SERVER__ROOMS_MAX", rooms.as_str()),
         ("DANMAKU__WEBSOCKET__FRAMES_PER_S", frames.as_str()),
         ("DANMAKU__LIMITS__JOINS_BURST", "1000"),
-        ("DANMAKU__LIMITS__MOVES_LIMITED", "false"),
         ("DANMAKU__ROOM__LINGER", "1s"),
     ];
     let server = Server::start_with(&["--workers", "1"], &env);

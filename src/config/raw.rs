@@ -297,7 +297,7 @@ section! {
         /// Users a room remembers; above it the one is forgotten with whom least is lost.
         users_max: usize = 65_536 => 1 to 16_777_216,
         /// Whether users are limited over all rooms together that limit their users.
-        everywhere_mode: Mode = Mode::Enforce,
+        everywhere_mode: Mode = Mode::Off,
         /// Comments a user may send at once, over all rooms.
         everywhere_burst: u32 = 20 => 1 to 1_000_000,
         /// Comments a second that a user gets back, over all rooms.
@@ -305,11 +305,11 @@ section! {
         /// Users that a worker remembers over all rooms; above it the one is forgotten with whom least is lost.
         everywhere_users_max: usize = 65_536 => 1 to 16_777_216,
         /// Whether a text is held for a moderator that its author says in more than three rooms that limit their users.
-        spread_mode: Mode = Mode::Enforce,
+        spread_mode: Mode = Mode::Off,
         /// Within which time.
         spread_within: Duration = Duration::of_ms(60_000) => "1s" to "1h",
         /// Whether a user's moves between rooms are limited over all its connections.
-        moves_limited: bool = true,
+        moves_limited: bool = false,
         /// Moves a user may make at once.
         moves_burst: u32 = 30 => 1 to 1_000_000,
         /// Moves a minute that a user gets back.

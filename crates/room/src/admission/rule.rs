@@ -95,7 +95,7 @@ rules! {
         "What comes from users, clients or levels that the room filters, and over connections that break their rate.",
     VipCeiling("vip_ceiling", "limits.vip_mode", RateLimited, true, Enforce):
         "Priority of VIP comments above `limits.vip_per_s` in a room: they go the way of everybody else's.",
-    Everywhere("everywhere", "limits.everywhere_mode", RateLimited, true, Enforce):
+    Everywhere("everywhere", "limits.everywhere_mode", RateLimited, true, Off):
         "What a user writes faster in all rooms together than `limits.everywhere_per_s`, in rooms that limit their users.",
     UserRate("user_rate", "limits.user_mode", RateLimited, true, Enforce):
         "What a user writes faster in a room than `limits.user_per_s`, or `limits.guest_per_s` for guests.",
@@ -107,7 +107,7 @@ rules! {
         "What comes while what is behind the room is saturated: its store, its passes, or a webhook that a room with `webhook.webhook_fail = \"closed\"` waits for.",
     WorkerBreaker("worker_breaker", "limits.worker_breaker_mode", Overloaded, true, Enforce):
         "What comes while what is behind the room's worker is saturated: its mailbox, or its passes.",
-    Spread("spread", "limits.spread_mode", Rejected, true, Enforce):
+    Spread("spread", "limits.spread_mode", Rejected, true, Off):
         "A text that its author has said in more than three rooms within `limits.spread_within`: it is held for a moderator, in rooms that limit their users.",
     Duplicate("duplicate", "limits.duplicate_mode", Duplicate, false, Enforce):
         "A long text that the same user has sent within `limits.duplicate_window`.",
