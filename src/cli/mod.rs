@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, or stopped by a signal; 1 failed, or `doctor` found a fault; 2 wrong arguments;
 //! 78 a configuration that cannot be used (sysexits.h `EX_CONFIG`).
 
+mod convert;
 mod doctor;
 mod key;
 mod serve;
@@ -60,6 +61,8 @@ enum Command {
     Token(token::TokenArgs),
     /// Keys of back ends and staff, kept in `keys.toml` in the data directory.
     Key(key::KeyArgs),
+    /// Write the comments of a Bilibili XML file in another format: for a player, as subtitles, as a table.
+    Convert(Box<convert::ConvertArgs>),
     /// Look at this machine for what would hold a server back.
     Doctor(ConfigArgs),
     /// Print the completions of a shell.
@@ -177,6 +180,7 @@ pub fn run() -> ExitCode {
         Command::CheckConfig { file } => check_config(file),
         Command::Token(args) => token::run(&args),
         Command::Key(args) => key::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "danmaku", &mut std::io::stdout());

@@ -8,6 +8,7 @@ is 1 when anything failed, else 77 when anything was skipped, so that a skip is 
 """
 
 import argparse
+import ctypes
 import os
 import pathlib
 import re
@@ -94,6 +95,13 @@ class Kitchen:
         """The scanner."""
         return program("sslscan")
 
+    def libass(self):
+        """The renderer of subtitles."""
+        try:
+            ctypes.CDLL("libass.so.9")
+        except OSError as error:
+            raise Missing("the library libass.so.9") from error
+
     def chromium(self):
         """The browser."""
         found = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -176,6 +184,11 @@ def tls_suite(kitchen, server):
     return [*python_suite("test_tls.py")(kitchen, server), *programs]
 
 
+def replay_suite(kitchen, server):
+    kitchen.need("libass")
+    return python_suite("test_replay.py")(kitchen, server)
+
+
 def scenario_suite(file):
     """A story of tests/scenarios, in its short form."""
 
@@ -202,6 +215,7 @@ SUITES = {
     "haproxy": proxy_suite("haproxy"),
     "tls": tls_suite,
     "tokens": python_suite("test_tokens.py"),
+    "replay": replay_suite,
     "example": python_suite("test_example.py"),
     "docs": python_suite("test_docs.py"),
     "docs-js": node_suite("test_docs.mjs"),

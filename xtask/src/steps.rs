@@ -102,6 +102,11 @@ const PYTHON: Program = Program {
 const NODE: Program = Program { name: "node", probe: &["--version"], packages: &["nodejs"] };
 const NPM: Program = Program { name: "npm", probe: &["--version"], packages: &["npm"] };
 const CHROMIUM: Program = Program { name: "chromium", probe: &["--version"], packages: &["chromium"] };
+const LIBASS: Program = Program {
+    name: "python3",
+    probe: &["-c", "import ctypes; ctypes.CDLL('libass.so.9')"],
+    packages: &["libass9"],
+};
 const NGINX: Program = Program { name: "nginx", probe: &["-v"], packages: &["nginx-light"] };
 const OPENSSL: Program = Program { name: "openssl", probe: &["version"], packages: &["openssl"] };
 const SSLSCAN: Program = Program { name: "sslscan", probe: &["--version"], packages: &["sslscan"] };
@@ -112,7 +117,7 @@ fn clients(repository: &Repository) -> Result<Outcome, StepError> {
         return Ok(Outcome::Skipped(why));
     }
     // The runner looks for these itself and skips only the suites that need them: a miss is said, not fatal.
-    for why in [NODE, NPM, CHROMIUM, NGINX, HAPROXY, OPENSSL, SSLSCAN]
+    for why in [NODE, NPM, CHROMIUM, LIBASS, NGINX, HAPROXY, OPENSSL, SSLSCAN]
         .iter()
         .filter_map(|program| program.ensure().err())
     {

@@ -4,7 +4,8 @@
 //! one of the [`Format`]s. A document keeps no comment, so its memory is the same for ten of them and for
 //! ten million. Every format has its own way to be broken by a text, and its own escapes; what no format
 //! can carry is taken off once, before. Nothing here opens a file, sorts, or asks who may see a comment:
-//! whoever calls hands over what is public, in the order of its time.
+//! whoever calls hands over what is public, in the order of its time. The way back is a
+//! [`BilibiliXmlReader`], since that is what recorders and archives have.
 //!
 //! ```
 //! use danmaku_replay::{AssStyle, Comment, Document, Format, Heading};
@@ -28,6 +29,7 @@ mod document;
 mod dplayer;
 mod escape;
 mod format;
+mod import;
 mod ndjson;
 mod nplayer;
 mod number;
@@ -36,3 +38,6 @@ pub use ass::{AssSettings, AssStyle, Density, StyleError};
 pub use comment::Comment;
 pub use document::{Document, Heading, Tally};
 pub use format::Format;
+pub use import::{
+    BilibiliXmlReader, DEPTH_MAX, ELEMENT_BYTES_MAX, FILE_BYTES_MAX, ImportError, Skipped, TEXT_BYTES_MAX,
+};
