@@ -27,7 +27,7 @@ use crate::handover::lock::Lock;
 use crate::handover::taker::{Estate, Late, LateComer};
 use crate::hook::Hook;
 use crate::identity::identities::{self, Identities, IdentityError};
-use crate::ingress::listener::Listener;
+use crate::ingress::listener::{Kind, Listener};
 use crate::ingress::sockets::Sockets;
 use crate::ingress::tls::{Tls, TlsError};
 use crate::observe::cells::Cells;
@@ -85,6 +85,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Where clients connect with TLS.
     pub tls_listen: Option<SocketAddr>,
+    /// Where back ends ask, if they have an address of their own.
+    pub api_listen: Option<SocketAddr>,
     /// Where operators look.
     pub admin: SocketAddr,
     shared: Arc<Shared>,
@@ -178,10 +180,12 @@ impl Unopened {
     pub fn open(self, sockets: Sockets) -> io::Result<Server> {
         let Self { shared, cells, workers } = self;
         let Sockets { client, admin: admin_listener, retired } = sockets;
-        let (secure, plain): (Vec<_>, Vec<_>) = client.into_iter().partition(|socket| socket.entrance.tls);
-        let local = |of: &[Listener]| of.first().map(|listener| listener.socket.local_addr()).transpose();
-        let listen = local(&plain)?.ok_or(io::ErrorKind::NotFound)?;
-        let tls_listen = local(&secure)?;
+        let local = |kind| {
+            let first = client.iter().find(|listener| listener.entrance.kind == kind);
+            first.map(|listener| listener.socket.local_addr()).transpose()
+        };
+        let listen = local(Kind::Plain)?.ok_or(io::ErrorKind::NotFound)?;
+        let (tls_listen, api_listen) = (local(Kind::Tls)?, local(Kind::Api)?);
         let admin = admin_listener.local_addr()?;
         admin_listener.set_nonblocking(true)?;
         let registry = exposition::registry(cells.clone(), Arc::clone(&shared.stored));
@@ -199,10 +203,24 @@ impl Unopened {
                 shared.post_patiently(index % workers.len(), Control::Step(Box::new(step(listener))));
             }
         };
-        share_out(plain, Step::Listen);
-        share_out(secure, Step::Listen);
+        let mut rest = client;
+        for kind in Kind::ALL {
+            let (own, others) = rest.into_iter().partition(|listener| listener.entrance.kind == kind);
+            rest = others;
+            share_out(own, Step::Listen);
+        }
         share_out(retired, Step::Close);
-        Ok(Server { listen, tls_listen, admin, shared, cells, workers, admin_thread, giver: None })
+        Ok(Server {
+            listen,
+            tls_listen,
+            api_listen,
+            admin,
+            shared,
+            cells,
+            workers,
+            admin_thread,
+            giver: None,
+        })
     }
 
     /// Moves in where another process was: its rooms and its sessions, which go on from where they stood.

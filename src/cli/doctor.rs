@@ -41,6 +41,7 @@ pub(super) fn run(args: &ConfigArgs) -> Result<(), CliError> {
         address("server.admin_listen", config.admin_listen),
         cores(&config),
     ];
+    looks.extend(config.api_listen.map(|listen| address("api.listen", listen)));
     looks.extend(config.tls_listen.map(|listen| address("tls.listen", listen)));
     looks.extend(kernel_settings());
     let mut faults = 0;

@@ -39,6 +39,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
         if let Some(address) = server.tls_listen {
             say(format_args!("listening on https://{address}"));
         }
+        if let Some(address) = server.api_listen {
+            say(format_args!("back ends on http://{address}"));
+        }
         say(format_args!("admin on http://{}", server.admin));
         notify::tell(&format!("READY=1\nMAINPID={}", std::process::id()));
         let shared = server.shared();

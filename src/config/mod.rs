@@ -175,6 +175,8 @@ pub struct Config {
     pub audit_max: usize,
     /// Where clients connect with TLS.
     pub tls_listen: Option<SocketAddr>,
+    /// Where back ends ask, if they have an address of their own.
+    pub api_listen: Option<SocketAddr>,
     /// How TLS is spoken.
     pub tls: TlsSettings,
     /// Pages that may connect besides the server's own.
@@ -337,6 +339,7 @@ impl Config {
             flush,
             slow_consumer,
             drain,
+            api,
             ..
         } = raw;
         Ok(Self {
@@ -377,6 +380,7 @@ impl Config {
             proxy_header_ms: server.proxy_header_within.us() / 1_000,
             advertised_url: server.advertised_url,
             tls_listen: raw_tls.listen.map(|address| address.0),
+            api_listen: api.listen.map(|address| address.0),
             tls,
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),
@@ -515,6 +519,7 @@ impl Config {
         }
         self.listen = running.listen;
         self.tls_listen = running.tls_listen;
+        self.api_listen = running.api_listen;
         self.admin_listen = running.admin_listen;
         self.data_dir.clone_from(&running.data_dir);
         self.store.clone_from(&running.store);

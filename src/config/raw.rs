@@ -64,6 +64,8 @@ pub struct Raw {
     pub drain: Drain,
     /// Traces that clients begin.
     pub trace: Trace,
+    /// Back ends at an address of their own.
+    pub api: Api,
     /// Rooms that are other than the rest.
     pub rooms: Vec<RoomClass>,
 }
@@ -91,6 +93,7 @@ impl Raw {
             &self.idempotency,
             &self.drain,
             &self.trace,
+            &self.api,
         ]
     }
 
@@ -609,5 +612,14 @@ section! {
         /// Of the traces that clients begin with `traceparent`, the share that is marked to be recorded by whoever hears of
         /// them; what clients say of it is not passed on.
         sampled: f64 = 0.0 => 0.0 to 1.0,
+    }
+}
+
+section! {
+    /// `[api]`
+    Api = "api" {
+        /// Where back ends ask, plainly and without PROXY headers; there is nothing else there. Keys are then shown there
+        /// alone, and are refused where clients connect. Absent: they ask where clients connect.
+        listen: Option<Address> = None; restart,
     }
 }

@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::SockRef;
 
-use crate::ingress::listener::{self, Listener};
+use crate::ingress::listener::{self, Kind, Listener};
 
 /// The first descriptor that is passed.
 const FIRST: i32 = 3;
 /// The name of the admin port's socket in `LISTEN_FDNAMES`.
 const ADMIN: &str = "admin";
-/// The name of sockets whose clients speak TLS; all others are for clients that speak plainly.
+/// The name of sockets whose clients speak TLS.
 const TLS: &str = "tls";
+/// The name of sockets for back ends; all others are for clients that speak plainly.
+const API: &str = "api";
 
 /// Listening sockets from outside.
 #[derive(Debug, Default)]
@@ -74,8 +76,13 @@ pub fn take() -> io::Result<Inherited> {
         if name == ADMIN && inherited.admin.is_none() {
             inherited.admin = Some(listener);
         } else {
+            let kind = match &*name {
+                TLS => Kind::Tls,
+                API => Kind::Api,
+                _ => Kind::Plain,
+            };
             listener::prepare(&SockRef::from(&listener))?;
-            inherited.client.push(Listener::of(listener, name == TLS)?);
+            inherited.client.push(Listener::of(listener, kind)?);
         }
     }
     Ok(inherited)

@@ -11,7 +11,7 @@ use super::decisions::{read_decision, write_decision};
 use super::forward::{Answer, Forwarded, read_answer, read_forwarded, write_answer, write_forwarded};
 use super::state::{Passage, read_room, read_session, write_room, write_session};
 use crate::identity::users::Decision;
-use crate::ingress::listener::Listener;
+use crate::ingress::listener::{Kind, Listener};
 
 /// One message.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Message {
                 out.text(build);
                 out.u8(u8::from(admin.is_some()));
                 for listener in client {
-                    out.u8(u8::from(listener.entrance.tls));
+                    out.u8(listener.entrance.kind as u8);
                     fds.push(listener.socket.as_fd());
                 }
                 fds.extend(admin.iter().map(AsFd::as_fd));
@@ -181,7 +181,9 @@ fn read_sockets(from: &mut Reader<'_>, fds: &mut std::vec::IntoIter<OwnedFd>) ->
     let mut client = Vec::new();
     while fds.len() > usize::from(with_admin) {
         let Some(fd) = fds.next() else { break };
-        let listener = Listener::of(TcpListener::from(fd), from.flag()?);
+        let kind =
+            Kind::ALL.get(usize::from(from.u8()?)).ok_or(Malformed("a socket for nothing that is known"))?;
+        let listener = Listener::of(TcpListener::from(fd), *kind);
         client.push(listener.map_err(|_| Malformed("a socket that has no address"))?);
     }
     let admin = match (with_admin, fds.next()) {

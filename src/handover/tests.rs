@@ -30,7 +30,7 @@ use crate::identity::user::{Grant, Identity};
 use crate::identity::users::{Change, Decision};
 use crate::ingress::addresses::Counted;
 use crate::ingress::arrival::{Arrival, Moved};
-use crate::ingress::listener::Listener;
+use crate::ingress::listener::{Kind, Listener};
 use crate::worker::message::{Outcome, OwnedSend};
 use crate::worker::session::Spent;
 
@@ -227,8 +227,8 @@ fn session() -> impl Strategy<Value = Passage> {
     })
 }
 
-fn listener(tls: bool) -> Listener {
-    Listener::of(TcpListener::bind("127.0.0.1:0").expect("bound"), tls).expect("an address")
+fn listener(kind: Kind) -> Listener {
+    Listener::of(TcpListener::bind("127.0.0.1:0").expect("bound"), kind).expect("an address")
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -300,10 +300,12 @@ fn decision() -> impl Strategy<Value = Decision> {
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         ".{0,40}".prop_map(|build| Message::Ask { build }),
-        (vec(any::<bool>(), 0..3), any::<bool>()).prop_map(|(client, admin)| Message::Sockets {
-            build: "danmaku 1".to_owned(),
-            client: client.into_iter().map(listener).collect(),
-            admin: admin.then(|| listener(false).socket),
+        (vec(prop::sample::select(&Kind::ALL), 0..4), any::<bool>()).prop_map(|(client, admin)| {
+            Message::Sockets {
+                build: "danmaku 1".to_owned(),
+                client: client.into_iter().map(listener).collect(),
+                admin: admin.then(|| listener(Kind::Plain).socket),
+            }
         }),
         ".{0,40}".prop_map(Message::CalledOff),
         Just(()).prop_map(|()| Message::Begin),

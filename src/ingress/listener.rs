@@ -49,11 +49,27 @@ pub fn failed_accept(error: &io::Error) -> FailedAccept {
     }
 }
 
+/// What a listening socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients.
+    Plain,
+    /// Clients that begin with a TLS handshake.
+    Tls,
+    /// Back ends.
+    Api,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Tls, Self::Api];
+}
+
 /// What a connection's listener says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entrance {
-    /// Whether it begins with a TLS handshake.
-    pub tls: bool,
+    /// What it is for.
+    pub kind: Kind,
     /// Whether only this machine can come in here.
     pub loopback: bool,
 }
@@ -72,9 +88,9 @@ impl Listener {
     ///
     /// # Errors
     /// When the system does not tell the address.
-    pub fn of(socket: TcpListener, tls: bool) -> io::Result<Self> {
+    pub fn of(socket: TcpListener, kind: Kind) -> io::Result<Self> {
         let loopback = socket.local_addr()?.ip().is_loopback();
-        Ok(Self { socket, entrance: Entrance { tls, loopback } })
+        Ok(Self { socket, entrance: Entrance { kind, loopback } })
     }
 
     /// Another descriptor of the same socket.
@@ -90,12 +106,12 @@ impl Listener {
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub fn bind(address: SocketAddr, tls: bool, count: usize) -> io::Result<Vec<Listener>> {
-    let first = Listener::of(bind_one(address)?, tls)?;
+pub fn bind(address: SocketAddr, kind: Kind, count: usize) -> io::Result<Vec<Listener>> {
+    let first = Listener::of(bind_one(address)?, kind)?;
     let address = first.socket.local_addr()?;
     let mut listeners = vec![first];
     for _ in 1..count {
-        listeners.push(Listener::of(bind_one(address)?, tls)?);
+        listeners.push(Listener::of(bind_one(address)?, kind)?);
     }
     Ok(listeners)
 }
@@ -108,10 +124,10 @@ pub fn bind(address: SocketAddr, tls: bool, count: usize) -> io::Result<Vec<List
 pub fn widen(listeners: &mut Vec<Listener>, count: usize) -> io::Result<()> {
     let own = listeners.len();
     let Some(first) = listeners.first() else { return Ok(()) };
-    let (address, tls) = (first.socket.local_addr()?, first.entrance.tls);
+    let (address, kind) = (first.socket.local_addr()?, first.entrance.kind);
     while listeners.len() < count {
         let more = match bind_one(address) {
-            Ok(more) => Listener::of(more, tls)?,
+            Ok(more) => Listener::of(more, kind)?,
             Err(_) => listeners[listeners.len() % own].try_clone()?,
         };
         listeners.push(more);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use super::listener::{self, Listener};
+use super::listener::{self, Kind, Listener};
 use crate::config::Config;
 use crate::handover::inherited::Inherited;
 
@@ -34,16 +34,20 @@ impl Sockets {
     /// When an address cannot be bound, or the sockets do not fit the configuration.
     pub fn with(config: &Config, workers: usize, inherited: Inherited) -> io::Result<Self> {
         let Inherited { client, admin } = inherited;
-        if config.tls_listen.is_none() && client.iter().any(|socket| socket.entrance.tls) {
+        if config.tls_listen.is_none() && client.iter().any(|socket| socket.entrance.kind == Kind::Tls) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a socket named `tls` was passed in LISTEN_FDS, and TLS is not configured: set `tls.listen`, `tls.cert` \
                  and `tls.key`",
             ));
         }
-        let (secure, plain): (Vec<_>, Vec<_>) = client.into_iter().partition(|socket| socket.entrance.tls);
-        let mut client = of_kind(plain, Some(config.listen), false, workers)?;
-        client.extend(of_kind(secure, config.tls_listen, true, workers)?);
+        let mut given = client;
+        let mut client = Vec::new();
+        for kind in Kind::ALL {
+            let (own, others) = given.into_iter().partition(|socket| socket.entrance.kind == kind);
+            given = others;
+            client.extend(of_kind(own, address_of(config, kind), kind, workers)?);
+        }
         let admin = match admin {
             Some(admin) => admin,
             None => TcpListener::bind(config.admin_listen)?,
@@ -62,13 +66,22 @@ impl Sockets {
         (client, admin): (Vec<Listener>, TcpListener),
     ) -> io::Result<Self> {
         let wanted = |socket: &Listener| {
-            let address = if socket.entrance.tls { config.tls_listen } else { Some(config.listen) };
+            let address = address_of(config, socket.entrance.kind);
             address.is_some_and(|address| fits(address, &socket.socket))
         };
         let (kept, retired): (Vec<_>, Vec<_>) = client.into_iter().partition(wanted);
         let admin = Some(admin).filter(|admin| fits(config.admin_listen, admin));
         let sockets = Self::with(config, workers, Inherited { client: kept, admin })?;
         Ok(Self { retired, ..sockets })
+    }
+}
+
+/// Where sockets of a kind are to listen.
+fn address_of(config: &Config, kind: Kind) -> Option<SocketAddr> {
+    match kind {
+        Kind::Plain => Some(config.listen),
+        Kind::Tls => config.tls_listen,
+        Kind::Api => config.api_listen,
     }
 }
 
@@ -83,11 +96,11 @@ fn fits(wanted: SocketAddr, socket: &TcpListener) -> bool {
 fn of_kind(
     mut given: Vec<Listener>,
     address: Option<SocketAddr>,
-    tls: bool,
+    kind: Kind,
     workers: usize,
 ) -> io::Result<Vec<Listener>> {
     if given.is_empty() {
-        return address.map_or(Ok(Vec::new()), |address| listener::bind(address, tls, workers));
+        return address.map_or(Ok(Vec::new()), |address| listener::bind(address, kind, workers));
     }
     listener::widen(&mut given, workers)?;
     Ok(given)

@@ -56,6 +56,9 @@ pub(crate) struct Server {
     /// Where clients connect with TLS.
     #[allow(dead_code, reason = "most tests speak plainly")]
     pub(crate) tls: Option<SocketAddr>,
+    /// Where back ends ask, if apart from clients.
+    #[allow(dead_code, reason = "as a rule they ask where clients connect")]
+    pub(crate) api: Option<SocketAddr>,
     /// Where metrics and health are.
     pub(crate) admin: SocketAddr,
 }
@@ -146,7 +149,15 @@ impl Server {
         };
         let address = after("listening on http://").expect("a client port");
         let admin = after("admin on http://").expect("an admin port");
-        Self { child, scratch, home, address, tls: after("listening on https://"), admin }
+        Self {
+            child,
+            scratch,
+            home,
+            address,
+            tls: after("listening on https://"),
+            api: after("back ends on http://"),
+            admin,
+        }
     }
 
     /// The key of back ends that its first start made.

@@ -17,6 +17,7 @@ use crate::identity::guest;
 use crate::ingress::addresses::{Bound, Hold, Place};
 use crate::ingress::caller::announced::{self, AnnounceError, Announced};
 use crate::ingress::caller::{Asker, ProxyProtocol, canonical, is_trusted};
+use crate::ingress::listener::Kind;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
 
@@ -29,10 +30,11 @@ impl Front {
         &self,
         socket: &mut TcpStream,
         peer: SocketAddr,
+        kind: Kind,
     ) -> Result<Announced, AnnounceError> {
         let (within, trusted) = {
             let config = self.shared.config.load();
-            if config.proxy_protocol == ProxyProtocol::Off {
+            if config.proxy_protocol == ProxyProtocol::Off || kind == Kind::Api {
                 return Ok(Announced::Unspoken);
             }
             (Duration::from_millis(config.proxy_header_ms), is_trusted(peer.ip(), &config.trusted_proxies))
@@ -60,10 +62,10 @@ impl Front {
 
     /// Counts a connection from the moment it is accepted. Nobody is counted where a PROXY header is still to come, a
     /// trusted proxy's requests come from others, and this machine is under no limit.
-    pub(super) fn hold_accepted(&self, peer: SocketAddr) -> Result<Option<Hold>, Bound> {
+    pub(super) fn hold_accepted(&self, peer: SocketAddr, kind: Kind) -> Result<Option<Hold>, Bound> {
         let config = self.shared.config.load();
         let address = peer.ip().to_canonical();
-        let exempt = config.proxy_protocol == ProxyProtocol::Required
+        let exempt = config.proxy_protocol == ProxyProtocol::Required && kind != Kind::Api
             || address.is_loopback()
             || is_trusted(address, &config.trusted_proxies);
         if exempt { Ok(None) } else { self.hold(address).map(Some) }

@@ -4,16 +4,46 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HOST, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, AUTHORIZATION, HOST, HeaderValue, ORIGIN,
+    VARY,
 };
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 
 use super::{Front, Refused, snapshot};
+use crate::identity::api_key;
 use crate::ingress::caller::Asker;
-use crate::ingress::listener::Entrance;
+use crate::ingress::listener::{Entrance, Kind};
 use crate::ingress::origin;
 use crate::ingress::problem::problem;
 use crate::observe::limits::Limit;
+
+impl Front {
+    /// Whether what is asked for is asked for at its own address, where back ends have one: their keys are not to be
+    /// tried where everybody connects, and clients have no business with theirs.
+    fn fits_entrance(&self, request: &Request<Incoming>, kind: Kind) -> Result<(), Refused> {
+        if kind == Kind::Api {
+            let path = request.uri().path();
+            let of_room = path.strip_prefix("/api/v1/rooms/").and_then(|rest| rest.split_once('/'));
+            let of_clients = match of_room {
+                Some((_, "events")) => request.method() != Method::POST,
+                Some((_, "danmaku")) => true,
+                _ => false,
+            };
+            if of_clients || !path.starts_with("/api/v1/") {
+                return Err(problem(404, "not_found", "back ends ask here, under /api/v1").into());
+            }
+        } else if self.shared.config.load().api_listen.is_some() {
+            let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+            let token = shown.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim());
+            if token.is_some_and(|token| token.starts_with(api_key::MARK)) {
+                return Err(
+                    problem(403, "forbidden", "keys are shown at the address of `api.listen` alone").into()
+                );
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The head of an event stream: it ends with the connection.
 const SSE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
@@ -55,6 +85,7 @@ impl Front {
             .into());
         }
         let path = request.uri().path();
+        self.fits_entrance(request, entrance.kind)?;
         let opens = matches!(path, "/ws" | "/route") || path.starts_with("/api/");
         // What everybody may read is read by everybody's pages.
         if snapshot::is_of(path) && self.snapshots_are_public() {

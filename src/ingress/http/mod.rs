@@ -50,7 +50,7 @@ use super::addresses::Hold;
 use super::arrival::Arrival;
 use super::caller::Asker;
 use super::caller::announced::Announced;
-use super::listener::Entrance;
+use super::listener::{Entrance, Kind};
 use super::page;
 use super::problem::{Refused, problem};
 use crate::api::v1;
@@ -242,7 +242,7 @@ impl Front {
     /// local task set.
     pub fn greet(&self, socket: TcpStream, peer: SocketAddr, entrance: Entrance) {
         // Whoever has far too many connections is not even heard.
-        let Ok(hold) = self.hold_accepted(peer) else { return };
+        let Ok(hold) = self.hold_accepted(peer, entrance.kind) else { return };
         let (seat, full) = self.waiting.seat(self.shared.config.load().handshakes_max);
         if full {
             self.cells.met(Limit::Handshakes);
@@ -271,11 +271,11 @@ impl Front {
     ) -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nonblocking(true)?;
         let mut socket = tokio::net::TcpStream::from_std(socket)?;
-        let announced = self.announced(&mut socket, peer).await?;
+        let announced = self.announced(&mut socket, peer, entrance.kind).await?;
         let Ok(announced_hold) = self.hold_announced(announced) else { return Ok(()) };
         let hold = RefCell::new(hold.or(announced_hold));
         let visit = Visit { caller: Caller { peer, entrance, announced }, hold, stream: RefCell::default() };
-        if entrance.tls {
+        if entrance.kind == Kind::Tls {
             // Apart from the rest, so that plain connections do not carry its size.
             return Box::pin(self.serve_secured(socket, &visit)).await;
         }
