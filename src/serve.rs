@@ -18,6 +18,7 @@ use dashmap::DashMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api;
+use crate::api::v1::broadcast::Broadcasts;
 use crate::config::{Config, Reloaded};
 use crate::directory::Directory;
 use crate::handover::Replaced;
@@ -140,6 +141,7 @@ impl Unopened {
             cells: cells.clone(),
             directory: Directory::default(),
             doors: DashMap::new(),
+            broadcasts: Broadcasts::default(),
             audit: crate::observe::audit::Audit::default(),
             config: ArcSwap::from_pointee(config),
             changing: Mutex::default(),

@@ -14,6 +14,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Epoch;
 use dashmap::DashMap;
 
+use crate::api::v1::broadcast::Broadcasts;
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::handover::Replaced;
@@ -75,6 +76,8 @@ pub struct Shared {
     /// Who may not come into which room; a room that keeps nobody out is not in it. Written by the worker that owns the
     /// room, read when somebody comes in.
     pub doors: DashMap<RoomId, Door>,
+    /// Events on their way into all rooms.
+    pub broadcasts: Broadcasts,
     /// What staff and back ends have ordered.
     pub audit: Audit,
     /// What is configured; workers take a new one over when they are told to.

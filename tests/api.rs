@@ -336,3 +336,39 @@ fn keys_are_made_listed_and_revoked() {
     assert_eq!(done, ["add_key", "add_key", "revoke_key"], "{audit}");
     assert!(!audit.to_string().contains(shop.rsplit('_').next().expect("a secret")));
 }
+
+/// A broadcast is in every room once, a few rooms at a time, and tells how far it has come; only so many are under way.
+#[test]
+fn a_broadcast_reaches_every_room_a_few_at_a_time() {
+    let slow = [("DANMAKU__API__BROADCASTS_MAX", "1"), ("DANMAKU__API__BROADCAST_ROOMS_PER_S", "20")];
+    let env: Vec<_> = [KEYS, ("DANMAKU__AUTH__ANONYMOUS", "true")].into_iter().chain(slow).collect();
+    let server = Server::start_with(&["--workers", "3"], &env);
+    let staff = server.staff_key();
+    let mut members: Vec<_> = (0..8).map(|n| RawSocket::join(server.address, &format!("r{n}"), "")).collect();
+    for member in &mut members {
+        member.hears("\"snapshot\"");
+    }
+    let notice = json!({ "type": "system", "id": "n-1", "data": { "text": "back in a minute" } });
+    let begin = || ask(&server, "POST", "/api/v1/broadcast", &staff, &notice);
+    let begun = begin();
+    assert_eq!((begun.status, &begun.json()["state"]), (202, &json!("running")), "{begun:?}");
+    let busy = begin();
+    assert_eq!((busy.status, busy.code()), (429, "rate_limited".to_owned()));
+    assert!(busy.header("retry-after").is_some());
+    for member in &mut members {
+        let told: Value = serde_json::from_str(&member.hears("\"system\"")).expect("JSON");
+        assert_eq!(told["batch"]["items"][0]["data"], notice["data"]);
+    }
+    let progress = |id: &str| get(&server, &format!("/api/v1/broadcasts/{id}"), &staff);
+    until("it is done", || progress("b1").json()["state"] == "done");
+    assert_eq!(progress("b1").json()["reached"], 8);
+    // Asked again it is the same event everywhere.
+    assert_eq!(begin().status, 202);
+    until("it is done again", || progress("b2").json()["state"] == "done");
+    assert_eq!(get(&server, "/api/v1/rooms/r3", &staff).json()["seq"], 1);
+    assert_eq!(progress("b9").code(), "not_found");
+    until("the limit is counted", || server.met("broadcasts") == 1);
+    let some = key(&server, &["--scope", "events", "--room", "r1"]);
+    until("the key is known", || get(&server, "/api/v1/broadcasts/b1", &some).status == 403);
+    assert_eq!(ask(&server, "POST", "/api/v1/broadcast", &some, &notice).code(), "forbidden");
+}

@@ -177,6 +177,10 @@ pub struct Config {
     pub tls_listen: Option<SocketAddr>,
     /// Where back ends ask, if they have an address of their own.
     pub api_listen: Option<SocketAddr>,
+    /// Broadcasts that may be under way at the same time.
+    pub broadcasts_max: usize,
+    /// Rooms that a broadcast reaches in a second.
+    pub broadcast_rooms_per_s: u64,
     /// How TLS is spoken.
     pub tls: TlsSettings,
     /// Pages that may connect besides the server's own.
@@ -381,6 +385,8 @@ impl Config {
             advertised_url: server.advertised_url,
             tls_listen: raw_tls.listen.map(|address| address.0),
             api_listen: api.listen.map(|address| address.0),
+            broadcasts_max: api.broadcasts_max,
+            broadcast_rooms_per_s: api.broadcast_rooms_per_s.into(),
             tls,
             anonymous,
             query_token: auth.query_token.unwrap_or(loopback),

@@ -621,5 +621,9 @@ section! {
         /// Where back ends ask, plainly and without PROXY headers; there is nothing else there. Keys are then shown there
         /// alone, and are refused where clients connect. Absent: they ask where clients connect.
         listen: Option<Address> = None; restart,
+        /// Broadcasts that may be under way at the same time.
+        broadcasts_max: usize = 4 => 1 to 64,
+        /// Rooms that a broadcast reaches in a second.
+        broadcast_rooms_per_s: u32 = 1_000 => 1 to 20_000,
     }
 }

@@ -167,6 +167,9 @@ limits! {
     WrittenRooms("written_word_rooms", "words.written_rooms_max", "words"::written_lists_are_bounded_in_all_and_by_room):
         "Rooms with word lists of their own."
         => "409 `too_many_rooms`",
+    Broadcasts("broadcasts", "api.broadcasts_max", "api"::a_broadcast_reaches_every_room_a_few_at_a_time):
+        "Broadcasts that are under way at the same time."
+        => "429 `rate_limited` with `Retry-After`, for the back end",
     Tickets("tickets", "auth.tickets_max", "identity"::tickets_are_bounded_in_all_and_by_user):
         "Tickets that are not used yet."
         => "503 `overloaded` with `retryAfterMs`",

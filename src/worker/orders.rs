@@ -122,7 +122,7 @@ pub enum Deed {
 }
 
 /// An event of the platform on its way into a room.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Push {
     /// Under which it happens once; empty: each time anew.
     pub id: Box<str>,

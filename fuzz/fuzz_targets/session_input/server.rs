@@ -120,6 +120,7 @@ fn start() -> Arc<Shared> {
         cells: Vec::new(),
         directory: Default::default(),
         doors: Default::default(),
+        broadcasts: Default::default(),
         audit: Default::default(),
         identities: Arc::new(Identities::of(&config).expect("no keys")),
         config: ArcSwap::from_pointee(config),

@@ -125,7 +125,7 @@ pub(super) async fn push(
     asking.back_end_in(Scope::Events, &room)?;
     let key = idempotency_key(request.headers())?;
     let body: EventBody = api.json(request).await?;
-    let push = api.event(body, key, &room)?;
+    let push = api.event(body, key, Some(&room))?;
     match api.order(room, Deed::Push(Box::new(push))).await? {
         Told::Fate(Outcome::Accepted { seq, epoch }) => {
             let body = match epoch {
@@ -143,7 +143,13 @@ pub(super) async fn push(
 }
 
 impl Api {
-    fn event(&self, body: EventBody, key: Option<String>, room: &RoomId) -> Result<Push, Refused> {
+    /// What a body says is to be shown, in a room or in all of them.
+    pub(super) fn event(
+        &self,
+        body: EventBody,
+        key: Option<String>,
+        room: Option<&RoomId>,
+    ) -> Result<Push, Refused> {
         let EventBody { kind, id, user, data, priority } = body;
         let id = match key {
             Some(key) if !id.is_empty() && key != id => {
@@ -164,7 +170,10 @@ impl Api {
         Ok(Push { id: id.into(), event, priority: priority.into() })
     }
 
-    fn author(&self, user: EventUser, room: &RoomId) -> Result<Arc<Author>, Refused> {
+    fn author(&self, user: EventUser, room: Option<&RoomId>) -> Result<Arc<Author>, Refused> {
+        // What the user is is said for one room. In all of them it is the same, whatever that one is called.
+        let any = || RoomId::parse("all").map_err(|error| bad(&error.to_string()));
+        let room = &room.cloned().map_or_else(any, Ok)?;
         let known = self.shared.config.load().token_rules.badges.clone();
         let EventUser { id, name, role, level, badges } = user;
         let in_room = RoomClaims { role, level, badges, ..RoomClaims::default() };
@@ -174,7 +183,7 @@ impl Api {
 }
 
 /// The id of a push in the header, in quotes (RFC 8941, section 3.3.3) or without.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     let mut all = headers.get_all("idempotency-key").iter();
     let Some(value) = all.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|_| all.next().is_none());

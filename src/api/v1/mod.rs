@@ -5,6 +5,7 @@
 
 mod answer;
 mod asked;
+pub mod broadcast;
 mod events;
 mod keys;
 mod rooms;
@@ -47,7 +48,10 @@ pub fn serves(path: &str) -> bool {
         Some(Some((_, rest))) => rest.starts_with("users/"),
         None => false,
     };
-    matches!(rest, "/rooms" | "/stats" | "/keys") || rest.starts_with("/keys/") || of_room()
+    matches!(rest, "/rooms" | "/stats" | "/keys" | "/broadcast")
+        || rest.starts_with("/keys/")
+        || rest.starts_with("/broadcasts/")
+        || of_room()
 }
 
 /// What handlers work with.
@@ -76,6 +80,8 @@ pub fn routes(shared: Arc<Shared>, cells: Arc<Cells>, orders: OrderDesk) -> Rout
 fn described() -> OpenApiRouter<Api> {
     let calls = OpenApiRouter::new()
         .routes(routes!(events::push))
+        .routes(routes!(broadcast::begin))
+        .routes(routes!(broadcast::progress))
         .routes(routes!(rooms::list))
         .routes(routes!(rooms::describe))
         .routes(routes!(rooms::inspect))
