@@ -119,6 +119,8 @@ class! {
         mutes_mode: Mode,
         shadow_bans_mode: Mode,
         sanctions_max: usize,
+        reports_max: usize,
+        reports_ttl: Duration,
     }
     store {
         durability: Promise,

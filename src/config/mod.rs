@@ -692,6 +692,11 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             review_us: held.review_ttl.us(),
             review_max: held.review_max,
         },
+        reports: owner::reports::Bounds {
+            comments_max: raw.moderation.reports_max,
+            ttl_us: raw.moderation.reports_ttl.us(),
+            rate: rate(raw.moderation.report_burst, f64::from(raw.moderation.reports_per_min) / 60.0),
+        },
         durability: raw.store.durability.into(),
         seal_interval_us: flush.seal_interval.us(),
         seal_bytes_max: flush.seal_bytes.bytes(),

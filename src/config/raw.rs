@@ -517,6 +517,15 @@ section! {
         shadow_bans_mode: Mode = Mode::Enforce,
         /// Bans, mutes and shadow bans of a room that are in force at the same time; above it, further ones are refused.
         sanctions_max: usize = 1_024 => 1 to 65_536,
+        /// Comments of a room that were reported and wait for a moderator; above it, further ones are not taken. 0: nothing
+        /// can be reported.
+        reports_max: usize = 200 => 0 to 65_536,
+        /// How long they wait; then they are dropped.
+        reports_ttl: Duration = Duration::of_ms(86_400_000) => "1s" to "30d",
+        /// Reports of a user in a room at once.
+        report_burst: u32 = 5 => 1 to 1_000,
+        /// Reports of a user that come back each minute.
+        reports_per_min: u32 = 6 => 1 to 1_000,
         /// Newest orders of staff and back ends that are remembered.
         audit_max: usize = 4_096 => 1 to 1_000_000,
     }

@@ -94,6 +94,7 @@ pub(super) fn write_answer(out: &mut Writer, answer: &Answer) {
             out.u64(*seq);
         }
         Outcome::Held => out.u8(3),
+        Outcome::Noted => out.u8(4),
     }
 }
 
@@ -107,6 +108,7 @@ pub(super) fn read_answer(from: &mut Reader<'_>) -> Result<Answer, Malformed> {
         }
         2 => Outcome::NotStored { seq: read_seq(from)? },
         3 => Outcome::Held,
+        4 => Outcome::Noted,
         _ => return Err(Malformed("an outcome that there is not")),
     };
     Ok(Answer { worker, call, outcome })

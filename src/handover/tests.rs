@@ -242,6 +242,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         })),
         (0..1u64 << 50).prop_map(|seq| Outcome::NotStored { seq }),
         Just(Outcome::Held),
+        Just(Outcome::Noted),
     ]
 }
 

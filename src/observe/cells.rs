@@ -7,6 +7,7 @@ use danmaku_room::admission::display::Hidden;
 use danmaku_room::admission::rule::{Rule, Tally};
 use danmaku_room::admission::words::WordTally;
 use danmaku_room::owner::held::HeldTally;
+use danmaku_room::owner::reports::ReportTally;
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::native::ErrorCode;
 
@@ -287,6 +288,10 @@ cells! {
     watched_users: Gauge,
     /// Sanctions in force: bans, mutes and shadow bans.
     sanctions: Gauge,
+    /// Reports of comments that were taken.
+    reports: Counter,
+    /// Reported comments that wait for a moderator.
+    reported_now: Gauge,
     /// Orders of staff that rooms carried out.
     orders: Counter,
     /// Events of the platform that rooms took, retries among them.
@@ -376,6 +381,13 @@ impl Cells {
         self.hidden_lite.add(hidden.lite);
         self.hidden_standard_observed.add(hidden.observed_standard);
         self.hidden_lite_observed.add(hidden.observed_lite);
+    }
+
+    /// Counts what became of reports.
+    pub fn count_reports(&self, tally: &ReportTally) {
+        self.reports.add(tally.taken);
+        self.met_often(Limit::ReportRate, tally.too_fast);
+        self.met_often(Limit::Reports, tally.full);
     }
 
     /// Counts an ended session.

@@ -170,6 +170,12 @@ limits! {
     Broadcasts("broadcasts", "api.broadcasts_max", "api"::a_broadcast_reaches_every_room_a_few_at_a_time):
         "Broadcasts that are under way at the same time."
         => "429 `rate_limited` with `Retry-After`, for the back end",
+    Reports("reports", "moderation.reports_max", "reports"::reports_are_bounded_in_a_room_and_by_user):
+        "Comments of a room that were reported and wait for a moderator."
+        => "`overloaded` with `retryAfterMs`",
+    ReportRate("report_rate", "moderation.report_burst", "reports"::reports_are_bounded_in_a_room_and_by_user):
+        "Reports of a user in a room; `moderation.reports_per_min` come back each minute."
+        => "`rate_limited` with `retryAfterMs`",
     Tickets("tickets", "auth.tickets_max", "identity"::tickets_are_bounded_in_all_and_by_user):
         "Tickets that are not used yet."
         => "503 `overloaded` with `retryAfterMs`",
@@ -290,6 +296,8 @@ const TICKET_BYTES: usize = 512;
 const USER_CHANGED_BYTES: usize = 512;
 /// An order of staff with its reason and what it was about, bytes.
 const RECORD_BYTES: usize = 1_024;
+/// A reported comment with four reasons and 64 hashes, bytes.
+const REPORT_BYTES: usize = 4 << 10;
 /// A sanction with its reason, and the copy of a ban, bytes.
 const SANCTION_BYTES: usize = 1_024;
 /// A user's bucket with its place in the order of use, hash table and queue at their fullest, bytes.
@@ -345,6 +353,14 @@ pub const MEMORY: &[Memory] = &[
         formula: "`moderation.sanctions_max` × 1 KiB: with the copy of a ban that is looked at when somebody comes in",
         bytes: |config| {
             config.rooms().map(|room| room.owner.sanctions_max).max().unwrap_or(0) * SANCTION_BYTES
+        },
+    },
+    Memory {
+        name: "reports",
+        per: Per::Room,
+        formula: "`moderation.reports_max` × 4 KiB: a comment with the reasons and hashes of who reported it",
+        bytes: |config| {
+            config.rooms().map(|room| room.owner.reports.comments_max).max().unwrap_or(0) * REPORT_BYTES
         },
     },
     Memory {

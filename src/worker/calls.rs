@@ -109,7 +109,7 @@ impl Worker {
     /// What became of a comment that came over HTTP.
     pub(super) fn answer_call(&mut self, number: u64, outcome: &Outcome) {
         match outcome {
-            Outcome::Accepted { .. } | Outcome::Held => {}
+            Outcome::Accepted { .. } | Outcome::Held | Outcome::Noted => {}
             Outcome::Refused(refusal) => self.cells.refuse(refusal.code),
             Outcome::NotStored { .. } => self.cells.refuse(ErrorCode::NotStored),
         }

@@ -379,8 +379,9 @@ impl Worker {
             Command::View(view) => self.change_view(slot, view.paused, view.tier),
             Command::Ping(ping) => self.tell(slot, &ServerMessage::Pong(Pong { t: ping.t })),
             Command::Auth(auth) => self.authenticate(slot, auth.token),
-            // Their meaning comes with admission; until then they are refused, never ignored.
-            Command::React(_) | Command::Report(_) => {
+            Command::Report(report) => self.report(slot, report),
+            // There are none here yet: they are refused, never ignored.
+            Command::React(_) => {
                 self.refuse(slot, None, ErrorCode::NotSupported);
             }
             Command::Unknown => self.refuse(slot, None, ErrorCode::UnknownCommand),

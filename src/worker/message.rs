@@ -19,6 +19,7 @@ use crate::worker::calls::Call;
 use crate::worker::everywhere::{Restraint, Seen};
 use crate::worker::handover::Step;
 use crate::worker::orders::Order;
+use crate::worker::reports::ReportCall;
 use crate::worker::review::{PendingNews, ReviewCall};
 use crate::worker::slab::SessionRef;
 
@@ -53,6 +54,8 @@ pub enum Request {
     Review(Box<ReviewCall>),
     /// An event of the platform for a room owned here.
     Push(Box<Order>),
+    /// A report of a comment in a room owned here.
+    Report(Box<ReportCall>),
 }
 
 /// A comment on its way to the room's owner.
@@ -235,6 +238,8 @@ pub enum Outcome {
     },
     /// Taken, and waits for its delay or a moderator.
     Held,
+    /// A report, which was taken.
+    Noted,
     /// Not taken.
     Refused(Refusal),
     /// Shown, but the store failed for good.

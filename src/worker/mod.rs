@@ -22,6 +22,7 @@ mod output;
 mod ownership;
 mod pace;
 pub mod poller;
+pub mod reports;
 pub mod review;
 mod room_sweep;
 pub mod rooms;
@@ -411,6 +412,7 @@ impl Worker {
             Request::Publish(publish) => self.publish_from_afar(*publish),
             Request::Review(call) => self.answer_review(*call),
             Request::Push(order) => self.take_order(*order),
+            Request::Report(call) => self.take_report(*call),
             Request::Attach(attach) => self.attach_link(&attach.room, attach.link),
             Request::Newest(ask) => self.lend_newest(*ask),
         }

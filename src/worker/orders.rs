@@ -12,6 +12,7 @@ use danmaku_room::house::settings::Patch;
 use danmaku_room::house::stage::{MediaId, Stage, StageName};
 use danmaku_room::house::{Barred, Door};
 use danmaku_room::owner::pushed::Priority;
+use danmaku_room::owner::reports::Reported;
 use danmaku_room::owner::{Done, Fate, Owner};
 use danmaku_wire::disconnect::DisconnectCode;
 use danmaku_wire::entry::{Event, Role};
@@ -100,6 +101,10 @@ pub enum Deed {
     Pin(u64),
     /// Clear the screen.
     Clear,
+    /// Tell which comments were reported.
+    Reports,
+    /// Leave a reported comment.
+    Dismiss(u64),
     /// Tell where the room is in its life.
     Stage,
     /// Bring it elsewhere.
@@ -143,6 +148,10 @@ pub enum Told {
     Sanctions(Vec<Sanction>),
     /// Entries were made, of this epoch.
     Done(Done, Epoch),
+    /// Reported comments that wait for a moderator.
+    Reports(Vec<Reported>),
+    /// Whether the reported comment was waiting.
+    Dismissed(bool),
     /// Where the room is in its life.
     Stage(Stage),
     /// How the room is set.
@@ -321,6 +330,8 @@ impl Worker {
             Deed::RetractUser(user) => owner.retract_user(now, &user),
             Deed::Pin(of) => owner.pin(now, of),
             Deed::Clear => owner.clear(now),
+            Deed::Reports => return Told::Reports(owner.reported().cloned().collect()),
+            Deed::Dismiss(seq) => return Told::Dismissed(owner.dismiss(seq)),
             Deed::Stage => return Told::Stage(owner.stage().clone()),
             Deed::SetStage(name, media) => {
                 let stage = name.stage(owner.stage(), media, now.wall_ms);

@@ -145,6 +145,7 @@ impl Worker {
                 let ack = Ack { id: &reply.id, state: AckState::Held, seq: None, epoch: None };
                 self.tell(slot, &ServerMessage::Ack(ack));
             }
+            Outcome::Noted => {}
             Outcome::Refused(refusal) => {
                 self.cells.refuse(refusal.code);
                 let message = refusal.to_string();

@@ -7,6 +7,7 @@ use danmaku_room::Now;
 use danmaku_room::admission::Refusal;
 use danmaku_room::admission::policy::keeps_order;
 use danmaku_room::owner::held::HeldComment;
+use danmaku_room::owner::reports::Reported;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::{ErrorCode, Pending, ServerMessage};
 use tokio::sync::oneshot;
@@ -72,8 +73,17 @@ pub struct PendingNews {
     room: u32,
     /// The attachment meant.
     generation: u32,
-    /// What was held.
-    held: Arc<[Arc<HeldComment>]>,
+    /// What was held, or reported.
+    news: Arc<[News]>,
+}
+
+/// What staff is told at once.
+#[derive(Debug, Clone)]
+pub enum News {
+    /// A comment was held.
+    Held(Arc<HeldComment>),
+    /// A comment that everybody sees was reported, for the first time.
+    Reported(Arc<Reported>),
 }
 
 impl Shared {
@@ -128,16 +138,16 @@ impl Worker {
         let _ = answer.send(told);
     }
 
-    /// Tells the staff of a room owned here, on all workers, what was held.
-    pub(super) fn spread_held(&mut self, room: u32, held: Vec<Arc<HeldComment>>) {
-        if held.is_empty() {
+    /// Tells the staff of a room owned here, on all workers.
+    pub(super) fn spread_news(&mut self, room: u32, news: Vec<News>) {
+        if news.is_empty() {
             return;
         }
         let Some(OwnerState::Active(active)) = &self.rooms.get(room).owner else { return };
-        let held: Arc<[Arc<HeldComment>]> = held.into();
+        let news: Arc<[News]> = news.into();
         let links: Vec<_> = active.links.iter().map(|l| (l.worker, l.room, l.generation)).collect();
         for (worker, room, generation) in links {
-            let news = PendingNews { room, generation, held: Arc::clone(&held) };
+            let news = PendingNews { room, generation, news: Arc::clone(&news) };
             if worker == self.index {
                 self.tell_staff(&news);
             } else {
@@ -158,8 +168,8 @@ impl Worker {
             let is_here = self.slab.hot(slot).room == news.room;
             let is_staff = is_here && self.user(slot).is_some_and(|user| keeps_order(user.author.role));
             if is_staff {
-                for held in &*news.held {
-                    self.tell_pending(slot, held);
+                for one in &*news.news {
+                    self.tell_pending(slot, one);
                 }
             }
             is_staff
@@ -169,22 +179,22 @@ impl Worker {
         }
     }
 
-    fn tell_pending(&mut self, slot: u32, held: &HeldComment) {
+    fn tell_pending(&mut self, slot: u32, news: &News) {
         let owed = self.slab.cold(slot).outbox.as_ref().map_or(0, |outbox| outbox.pending());
         if owed > self.config.outbox_bytes_max {
             // It can still list them; what it reads too slowly is not kept for it.
             self.cells.pending_lost.add(1);
             return;
         }
-        let name = name_of(held.number);
-        let message = Pending {
-            id: &name,
-            user: &held.comment.user,
-            text: &held.comment.text,
-            reason: held.reason.as_str(),
-            at_ms: held.at_ms,
-            release_in_ms: held.release_in_ms,
+        let (name, comment, reason, at_ms, release_in_ms) = match news {
+            News::Held(held) => {
+                let name = name_of(held.number);
+                (name, &held.comment, held.reason.as_str(), held.at_ms, held.release_in_ms)
+            }
+            News::Reported(one) => (format!("r{}", one.seq), &one.comment, "report", one.at_ms, None),
         };
+        let (user, text) = (&comment.user, &comment.text);
+        let message = Pending { id: &name, user, text, reason, at_ms, release_in_ms };
         self.tell(slot, &ServerMessage::Pending(message));
     }
 
@@ -206,8 +216,9 @@ impl Worker {
         let at_once = self.is_frozen();
         let Some(OwnerState::Active(active)) = &mut self.rooms.get(room).owner else { return };
         active.owner.release_due(now, at_once);
-        let news = active.owner.take_held_news();
-        self.spread_held(room, news);
+        let held = active.owner.take_held_news().into_iter().map(News::Held);
+        let reported = active.owner.take_report_news().into_iter().map(News::Reported);
+        self.spread_news(room, held.chain(reported).collect());
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) struct RoomSweep {
     held: u64,
     delayed: u64,
     sanctions: u64,
+    reported: u64,
     asked: u64,
 }
 
@@ -54,6 +55,7 @@ impl Worker {
         self.cells.room_forms_max.set(sweep.forms_max as u64);
         self.cells.breakers_open.set(sweep.breakers_open);
         self.cells.sanctions.set(sweep.sanctions);
+        self.cells.reported_now.set(sweep.reported);
         self.cells.breakers_half_open.set(sweep.breakers_half_open);
         self.cells.held_now.set(sweep.held);
         self.cells.delayed_now.set(sweep.delayed);
@@ -80,6 +82,8 @@ impl Worker {
             self.cells.count_rules(&active.owner.take_tally());
             self.cells.count_hidden(&active.owner.take_hidden());
             self.cells.count_words(&active.owner.take_word_tally());
+            self.cells.count_reports(&active.owner.take_report_tally());
+            sweep.reported += active.owner.reported().count() as u64;
             self.cells.count_held(&active.owner.take_held_tally());
             let (held, delayed) = active.owner.held_count();
             sweep.held += held as u64;

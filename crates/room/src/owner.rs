@@ -9,6 +9,7 @@ pub mod held;
 mod orders;
 pub mod pushed;
 mod sealing;
+pub mod reports;
 mod state;
 mod succession;
 mod upkeep;
@@ -50,6 +51,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is held, and for how long.
     pub held: held::Bounds,
+    /// What viewers may report.
+    pub reports: reports::Bounds,
     /// How the platform is asked about comments; `None`: it is not.
     pub asked: Option<asked::Bounds>,
     /// What an ack promises.
@@ -79,6 +82,7 @@ impl Default for Config {
         Self {
             limits: Limits::default(),
             held: held::Bounds::default(),
+            reports: reports::Bounds::default(),
             asked: None,
             durability: Durability::Stored,
             seal_interval_us: 5_000,
@@ -151,6 +155,7 @@ pub struct Owner<R> {
     ids: Idempotency,
     gate: Gate,
     holding: Holding,
+    reports: reports::Reports,
     asking: Asking<R>,
     // Store.
     /// The number before the epoch's first.
@@ -212,6 +217,7 @@ impl<R> Owner<R> {
             ids,
             gate,
             holding,
+            reports: reports::Reports::default(),
             asking: Asking::default(),
             before: base - 1,
             appended: base - 1,
@@ -539,6 +545,7 @@ impl<R> Owner<R> {
             && self.open.is_empty()
             && self.ids.is_empty()
             && self.holding.is_empty()
+            && self.reports.is_empty()
             && self.asking.is_empty()
             && self.gate.is_idle()
             // What was decided is kept nowhere else.

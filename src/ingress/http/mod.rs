@@ -15,6 +15,7 @@ mod patience;
 mod place;
 mod publish;
 pub mod query;
+mod reports;
 mod review;
 mod settings;
 mod snapshot;

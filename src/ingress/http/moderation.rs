@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use super::back_end::decoded;
 use super::patience::Patience;
+use super::reports::reported;
 use super::{Front, Refused};
 use crate::identity::api_key::Scope;
 use crate::identity::guest;
@@ -37,8 +38,8 @@ const SEQS_MAX: usize = 1_000;
 const RECORDS_MAX: usize = 1_000;
 
 /// What can be ordered in a room, by the last part of its path.
-pub(super) const PATHS: [&str; 8] =
-    ["bans", "mutes", "shadow-bans", "retract", "pin", "clear", "settings", "state"];
+pub(super) const PATHS: [&str; 9] =
+    ["bans", "mutes", "shadow-bans", "retract", "pin", "clear", "settings", "state", "reports"];
 
 /// Whose word an order is.
 pub(super) struct Staff {
@@ -165,6 +166,7 @@ impl Front {
                 answer(StatusCode::OK, &told?)
             }
             (None, "pin", _) => Err(not_that_way("POST, DELETE, OPTIONS")),
+            (None, "reports", _) => self.reports(&request, &room, &staff).await,
             (None, "state", _) => self.stage(request, &room, &staff, patience).await,
             (None, "settings", _) => self.settings(request, &room, &staff, patience).await,
             (None, "clear", &Method::POST) => {
@@ -312,7 +314,7 @@ fn shown(target: &Target) -> String {
 }
 
 /// The pairs of a query.
-fn pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
+pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, Refused> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         Some((decoded(name)?, decoded(value)?))
@@ -349,6 +351,8 @@ pub(super) fn answer(status: StatusCode, told: &Told) -> Result<Response<Full<By
             None => json!({ "epoch": epoch.as_str(), "count": done.count }),
         },
         Told::Settings(settings) => settings.document(),
+        Told::Reports(all) => json!({ "items": all.iter().map(reported).collect::<Vec<_>>() }),
+        Told::Dismissed(dismissed) => json!({ "dismissed": dismissed }),
         Told::Stage(stage) => shown_stage(stage),
         Told::ChangedSince => return Err(changed_since()),
         Told::Refused(refused) => return Err(refusal(refused.code, refused.retry_after_ms, &[]).into()),

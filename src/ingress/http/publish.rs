@@ -142,7 +142,7 @@ fn owned(body: &[u8]) -> Result<OwnedSend, Refused> {
 /// A comment's fate as an answer.
 fn told(id: &str, outcome: &Outcome) -> Response<Full<Bytes>> {
     match outcome {
-        Outcome::Accepted { .. } | Outcome::Held => {
+        Outcome::Accepted { .. } | Outcome::Held | Outcome::Noted => {
             let (state, seq, epoch) = match outcome {
                 Outcome::Accepted { seq, epoch } => {
                     (AckState::Accepted, Some(*seq), epoch.as_ref().map(Epoch::as_str))

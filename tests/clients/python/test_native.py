@@ -134,7 +134,8 @@ async def refuse(server, deflate, command, body, code):
 async def a_command_that_cannot_be_done_is_refused_by_name(server, deflate):
     for command, body, code in [
         ("dance", {"with": "me"}, "unknown_command"),
-        ("report", {"seq": 1, "reason": "spam"}, "not_supported"),
+        ("react", {"kind": "like"}, "not_supported"),
+        ("report", {"seq": 1, "reason": "spam"}, "bad_request"),
         ("send", {"id": "empty", "text": ""}, "text_empty"),
         ("send", {"id": "long", "text": "汉" * (TEXT_CHARACTERS_MAX + 1)}, "text_too_long"),
         ("send", {"id": "control", "text": "a\u0000b"}, "text_invalid"),

@@ -74,6 +74,7 @@ impl<R> Owner<R> {
             return Err(Refusal::of(ErrorCode::BadRequest));
         }
         self.may_release(now)?;
+        self.reports.settle(seqs);
         // What only its author sees is taken back before nobody else.
         let mut runs: BTreeMap<(Option<UserId>, u64), Vec<u64>> = BTreeMap::new();
         for seq in seqs {
@@ -143,7 +144,7 @@ impl<R> Owner<R> {
     }
 
     /// Whether a comment that is in memory was taken back or cleared since.
-    fn is_taken_back(&self, of: u64) -> bool {
+    pub(super) fn is_taken_back(&self, of: u64) -> bool {
         let later = self.log.batches().rev().take_while(|batch| batch.to >= of).filter(|batch| batch.orders);
         later.flat_map(|batch| batch.entries.iter()).chain(&self.open).any(|entry| match &entry.body {
             Body::Retract { seqs, .. } => seqs.contains(&of),

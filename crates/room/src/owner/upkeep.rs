@@ -16,6 +16,7 @@ impl<R> Owner<R> {
         self.ids.forget(now.us);
         self.gate.age(now);
         self.holding.age(now.us);
+        self.reports.age(&self.config.reports, now.us);
         self.gate.sanctions_mut().forget(now.wall_ms);
         self.log.evict(self.stored, now.us);
     }

@@ -122,6 +122,7 @@ impl World {
             durability,
             seal_interval_us: SEAL_INTERVAL_US,
             sanctions_max: 64,
+            reports: danmaku_room::owner::reports::Bounds::default(),
             traces_sampled: 0.0,
             seal_bytes_max: SEAL_BYTES_MAX,
             log: RingBounds { bytes_max: 2_000, age_max_us: 10_000_000 },
