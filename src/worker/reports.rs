@@ -29,6 +29,11 @@ impl Worker {
         if room == NOWHERE || self.slab.hot(slot).flags.any(Flags::ATTACHING) {
             return self.refuse(slot, None, ErrorCode::NotJoined);
         }
+        let reports = self.config.room(&self.rooms.get(room).id).owner.reports;
+        if reports.comments_max == 0 {
+            // Nobody need ask the owner.
+            return self.refuse(slot, None, ErrorCode::NotSupported);
+        }
         if !self.may_write(slot) {
             return self.refuse(slot, None, ErrorCode::Unauthorized);
         }

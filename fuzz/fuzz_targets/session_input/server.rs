@@ -83,6 +83,7 @@ fn config() -> Config {
         ("LIMITS__DUPLICATE_MODE", "off".to_owned()),
         ("LIMITS__JOINS_BURST", "1000".to_owned()),
         ("LIMITS__MOVES_LIMITED", "false".to_owned()),
+        ("MODERATION__REPORTS_MAX", "0".to_owned()),
         ("IDEMPOTENCY__IDS_MAX", IDS_MAX.to_string()),
     ];
     let env = settings.map(|(key, value)| (format!("DANMAKU__{key}"), value));
