@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use exchange::{Exchange, post};
 use raw_socket::RawSocket;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::{Value, json};
 use support::{Scratch, Server, until};
 use witness::Witness;
@@ -165,6 +165,42 @@ fn load(address: SocketAddr, room: &str, name: &str, heard: &AtomicU64) -> BTree
         n += 1;
     }
     acked
+}
+
+/// A disk that takes nothing more, done to a real process by a limit on the size of its files: it says so, refuses what it
+/// cannot keep, lives, and goes on by itself when there is room again.
+#[test]
+fn a_full_disk_is_said_and_got_over() {
+    let server = Server::start_with(&["--workers", "1"], &UNLIMITED);
+    let mut witness = Witness::join(server.address, "r1");
+    let kept = seq(&publish(server.address, "r1", "a", "kept"));
+    witness.hear("kept");
+    let limit = |bytes: Option<u64>| {
+        let limit = Rlimit { current: bytes, maximum: getrlimit(Resource::Fsize).maximum };
+        prlimit(Some(server.pid()), Resource::Fsize, limit).expect("one's own children can be limited");
+    };
+    // Less than the first frame of a write-ahead log.
+    limit(Some(4_096));
+    let lost = publish(server.address, "r1", "b", "lost");
+    assert_eq!(lost["code"], "not_stored", "{lost}");
+    until("the server is not ready", || server.get("/readyz").0 == 503);
+    assert!(server.get("/readyz").1.contains("store_unavailable"));
+    assert_eq!(
+        (server.metric("danmaku_store_up"), server.metric("danmaku_store_commit_failures_total")),
+        (0, 1)
+    );
+    assert_eq!(server.metric("danmaku_store_given_up_total"), 1);
+    let told = server.log().lines().filter(|line| line.contains("a commit failed")).count();
+    assert_eq!(told, 1, "{}", server.log());
+
+    limit(getrlimit(Resource::Fsize).current);
+    until("it goes on by itself", || server.get("/readyz").0 == 200);
+    assert!(server.log().contains("the store works again"));
+    assert!(seq(&publish(server.address, "r1", "b", "lost")) > kept + 1, "a number of another epoch");
+    witness.hear("lost");
+    let server = server.start_again(Signal::KILL, &["--workers", "1"], &UNLIMITED);
+    witness.come_back(server.address);
+    assert_eq!(witness.texts(), ["kept", "lost"]);
 }
 
 /// A store that cannot be opened: the server says which file and why, and does not start.

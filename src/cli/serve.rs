@@ -31,6 +31,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), CliError> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
+        // A file that may not grow any more is an error of whoever writes to it, and not the end.
+        let _file_size = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         let (server, close) = start(config, args.take_over)?;
         if let Some(path) = staff_key {
             say(format_args!("staff key in {}", path.display()));

@@ -546,6 +546,10 @@ section! {
         commit_entries: usize = 1_000 => 1 to 100_000; restart,
         /// What may wait for the disk, of all rooms; further comments are answered with `not_stored`.
         queue_bytes: Size = Size(64 << 20) => "64KiB" to "16GiB"; restart,
+        /// How long history is kept, in whole days; a day goes as a file, at most one in an hour.
+        keep: Duration = Duration::of_ms(7 * 86_400_000) => "1d" to "3650d"; restart,
+        /// How much of its disk may be in use, percent; above it the oldest day of history goes.
+        disk_percent: u32 = 80 => 1 to 100; restart,
         /// Newest entries of a room that its owner starts with, and whoever comes back can be given.
         loaded_entries: usize = 1_024 => 64 to 65_536; restart,
     }

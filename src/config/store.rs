@@ -61,5 +61,10 @@ pub(super) fn settings(store: raw::Store, ids: &raw::Idempotency, data_dir: &Pat
             ids_ms: ids.window.us() / 1_000,
             epochs_max: EPOCHS_MAX,
         },
+        keep: sqlite::Keep {
+            days: u32::try_from(store.keep.us().div_ceil(86_400_000_000)).unwrap_or(u32::MAX),
+            disk_percent: store.disk_percent,
+        },
+        faults: sqlite::Faults::default(),
     }
 }

@@ -41,6 +41,11 @@ impl Collector for Stored {
             ("store_entries", "Entries that were committed.", &tally.entries),
             ("store_given_up", "Entries that could not be stored and were given up.", &tally.given_up),
             ("store_commit_failures", "Commits that failed.", &tally.failures),
+            (
+                "store_days_removed",
+                "Days of history that were removed for their age or the disk's sake.",
+                &tally.removed,
+            ),
             ("store_loads", "Rooms that were looked up in the store.", &tally.loads),
         ] {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -48,7 +53,13 @@ impl Collector for Stored {
         }
         for (name, help, value) in [
             ("store_up", "Whether entries can be stored.", u64::from(!tally.is_down())),
+            (
+                "store_files_set_aside",
+                "Files of the store that cannot be read; what is in them is not shown.",
+                read(&tally.set_aside),
+            ),
             ("store_queue_bytes", "Bytes of entries that wait for a commit.", read(&tally.queue_bytes)),
+            ("store_file_bytes", "Bytes of history on the disk.", read(&tally.file_bytes)),
             ("store_log_bytes", "Bytes of the store's write-ahead log.", read(&tally.wal_bytes)),
         ] {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

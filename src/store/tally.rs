@@ -17,8 +17,14 @@ pub struct StoreTally {
     pub failures: AtomicU64,
     /// Rooms that were looked up.
     pub loads: AtomicU64,
+    /// Files that cannot be read and were set aside.
+    pub set_aside: AtomicU64,
     /// Bytes that wait for a commit.
     pub queue_bytes: AtomicU64,
+    /// Days of history that were removed.
+    pub removed: AtomicU64,
+    /// Bytes of all files.
+    pub file_bytes: AtomicU64,
     /// Bytes of the write-ahead log.
     pub wal_bytes: AtomicU64,
     /// Microseconds that commits took.

@@ -70,16 +70,26 @@ impl Worker {
             let refusal = Outcome::Refused(Refusal::until(ErrorCode::TooManyRooms, 1_000_000));
             return self.reply(publish.reply, publish.send.as_send().id.into(), refusal);
         };
+        let works = !self.shared.stored.is_down();
         match &mut self.rooms.get(index).owner {
             Some(OwnerState::Active(_)) => self.publish_sent(index, publish),
-            Some(OwnerState::Loading { publishes, .. }) if publishes.len() < LOADING_WAITING_MAX => {
+            Some(OwnerState::Loading { publishes, .. }) if publishes.len() < LOADING_WAITING_MAX && works => {
                 publishes.push(publish);
             }
             Some(OwnerState::Loading { .. }) => {
-                self.reply(publish.reply, publish.send.as_send().id.into(), Outcome::Refused(NOT_NOW));
+                let refusal = self.not_now();
+                self.reply(publish.reply, publish.send.as_send().id.into(), Outcome::Refused(refusal));
             }
             None => self.load(index, Vec::new(), vec![publish], Vec::new()),
         }
+    }
+
+    /// What a publisher is told whose room has no owner: whether that is the store's fault, it may want to know.
+    fn not_now(&self) -> Refusal {
+        if self.shared.stored.is_down() {
+            return Refusal::until(ErrorCode::StoreUnavailable, 500_000);
+        }
+        NOT_NOW
     }
 
     fn publish_sent(&mut self, index: u32, publish: Publish) {
@@ -106,7 +116,7 @@ impl Worker {
         let local = rooms.get(room);
         // Its link keeps an owner alive: one that is not there is only now starting.
         let Some(OwnerState::Active(active)) = &mut local.owner else {
-            return Some(Outcome::Refused(NOT_NOW));
+            return Some(Outcome::Refused(self.not_now()));
         };
         let publish = || active.owner.publish(gate, now, user, standing, send, || reply);
         match catch_unwind(AssertUnwindSafe(publish)) {

@@ -1,4 +1,4 @@
-//! Moves the write-ahead log into its file while the writer goes on.
+//! Moves the write-ahead log into its file while the writer goes on, and has old files removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::retention::Retention;
 use crate::store::tally::StoreTally;
 
 /// How often the log's size is looked at.
@@ -19,7 +20,7 @@ const MOVED_BYTES: u64 = 4 << 20;
 const CUT_BYTES: u64 = 64 << 20;
 
 /// Moves the log of the newest file that `watched` tells of, until nobody can tell any more.
-pub(super) fn run(watched: &Receiver<PathBuf>, tally: &Arc<StoreTally>) {
+pub(super) fn run(watched: &Receiver<PathBuf>, mut retention: Retention, tally: &Arc<StoreTally>) {
     let mut open: Option<(PathBuf, Connection)> = None;
     let mut told = false;
     loop {
@@ -35,6 +36,7 @@ pub(super) fn run(watched: &Receiver<PathBuf>, tally: &Arc<StoreTally>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        retention.look(tally);
         let Some((path, connection)) = &open else { continue };
         let bytes = log_bytes(path);
         tally.wal_bytes.store(bytes, Ordering::Relaxed);

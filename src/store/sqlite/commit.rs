@@ -7,6 +7,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::position::Epoch;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior};
 
+use super::faults::Faults;
 use super::row::{self, Row};
 
 /// Rooms whose state in the file is remembered; beyond that it is looked up again.
@@ -21,9 +22,21 @@ pub(super) struct Misfit {
     pub(super) expected: u64,
 }
 
+/// Why appends were not committed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommitError {
+    /// Nothing of it was tried: it can be, later.
+    #[error("{0}")]
+    NotBegun(rusqlite::Error),
+    /// What became of it, nobody can say.
+    #[error("{0}")]
+    Failed(rusqlite::Error),
+}
+
 /// A day's file and what is known of it.
 pub(super) struct Page {
     connection: Connection,
+    faults: Faults,
     rooms: HashMap<RoomId, Standing>,
 }
 
@@ -46,8 +59,8 @@ pub(super) struct Doubt {
 }
 
 impl Page {
-    pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, rooms: HashMap::new() }
+    pub(super) fn new(connection: Connection, faults: Faults) -> Self {
+        Self { connection, faults, rooms: HashMap::new() }
     }
 
     /// Commits appends in their order; for each, whether it fitted.
@@ -57,29 +70,37 @@ impl Page {
     pub(super) fn commit<'a>(
         &mut self,
         appends: impl Iterator<Item = &'a Append>,
-    ) -> rusqlite::Result<Vec<Result<(), Misfit>>> {
+    ) -> Result<Vec<Result<(), Misfit>>, CommitError> {
         if self.rooms.len() > ROOMS_MAX {
             self.rooms.clear();
         }
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut insert = transaction.prepare_cached(
-            "INSERT INTO entries (room, seq, at_ms, visible, kind, user, stream_ms, body, id_key, id_payload) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?;
-        let mut fitted = Vec::new();
-        for append in appends {
-            let standing = match self.rooms.get_mut(&append.room) {
-                Some(standing) => standing,
-                None => {
-                    let standing = find(&transaction, &append.room)?;
-                    self.rooms.entry(append.room.clone()).or_insert(standing)
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(CommitError::NotBegun)?;
+        let fitted = append_all(&transaction, &mut self.rooms, appends).map_err(CommitError::Failed)?;
+        match self.faults.of_commit() {
+            None => transaction.commit().map_err(CommitError::Failed)?,
+            #[cfg(test)]
+            Some(fault) => {
+                if fault == super::faults::Fault::DoneInSecret {
+                    transaction.commit().map_err(CommitError::Failed)?;
                 }
-            };
-            fitted.push(append_to(&transaction, &mut insert, standing, append)?);
+                let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+                return Err(CommitError::Failed(rusqlite::Error::SqliteFailure(error, None)));
+            }
+            #[cfg(not(test))]
+            Some(_) => {}
         }
-        drop(insert);
-        transaction.commit()?;
         Ok(fitted)
+    }
+
+    /// Writes something that changes nothing, and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub(super) fn probe(&mut self) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute("UPDATE form SET version = version", ())?;
+        transaction.commit()
     }
 
     /// Takes out what failed commits may have left: it was answered as not stored.
@@ -114,6 +135,30 @@ impl Page {
 
 fn busy_error() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
+}
+
+/// Appends in their order; for each, whether it fitted.
+fn append_all<'a>(
+    connection: &Connection,
+    rooms: &mut HashMap<RoomId, Standing>,
+    appends: impl Iterator<Item = &'a Append>,
+) -> rusqlite::Result<Vec<Result<(), Misfit>>> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO entries (room, seq, at_ms, visible, kind, user, stream_ms, body, id_key, id_payload) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?;
+    let mut fitted = Vec::new();
+    for append in appends {
+        let standing = match rooms.get_mut(&append.room) {
+            Some(standing) => standing,
+            None => {
+                let standing = find(connection, &append.room)?;
+                rooms.entry(append.room.clone()).or_insert(standing)
+            }
+        };
+        fitted.push(append_to(connection, &mut insert, standing, append)?);
+    }
+    Ok(fitted)
 }
 
 /// Where a room stands in the file; it is named there if it was not.

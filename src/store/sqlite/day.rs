@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 const MS_PER_DAY: u64 = 86_400_000;
 
@@ -14,6 +15,17 @@ impl Day {
     /// The day of a time, milliseconds since 1970.
     pub(super) fn of_ms(at_ms: u64) -> Self {
         Self(u32::try_from(at_ms / MS_PER_DAY).unwrap_or(u32::MAX))
+    }
+
+    /// The present day.
+    pub(super) fn today() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self::of_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// How many days it is after another; 0 where it is before it.
+    pub(super) const fn since(self, earlier: Self) -> u32 {
+        self.0.saturating_sub(earlier.0)
     }
 
     /// The file of the day in a directory.

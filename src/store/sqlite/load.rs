@@ -1,6 +1,6 @@
 //! What a room's next owner is told: read from the newest files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,8 @@ use crate::store::tally::StoreTally;
 
 /// How often the directory is looked at for files that went.
 const DAYS_FRESH: Duration = Duration::from_secs(1);
+/// After so many tries a file is given up that cannot be read.
+const TRIES: u32 = 5;
 /// The longest wait between two tries to read.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
@@ -44,13 +46,22 @@ impl Loader {
     /// Answers until nobody asks any more.
     pub(super) fn run(mut self, asked: &Receiver<Question>, tally: &Arc<StoreTally>) {
         while let Ok(Question { room, answer }) = asked.recv() {
-            let (mut wait, mut told) = (Duration::from_millis(20), false);
+            let (mut wait, mut tries) = (Duration::from_millis(20), 0);
             let loaded = loop {
                 match self.history.room(&room, &self.bounds, wall_ms()) {
                     Ok(loaded) => break loaded,
                     Err(error) => {
-                        if !std::mem::replace(&mut told, true) {
+                        tries += 1;
+                        if tries == 1 {
                             tracing::error!(%error, room = room.as_str(), "a room cannot be read from the store; trying again");
+                        }
+                        if tries >= TRIES && self.history.set_aside(&error) {
+                            tracing::error!(
+                                %error,
+                                "the file is set aside: what is in it is not shown, and rooms go on without it"
+                            );
+                            tally.set_aside.fetch_add(1, Ordering::Relaxed);
+                            tries = 0;
                         }
                         self.history.close();
                         std::thread::sleep(wait);
@@ -79,6 +90,8 @@ pub(super) struct History {
     begun: Arc<AtomicU64>,
     seen: u64,
     open: HashMap<Day, Connection>,
+    /// Days whose files cannot be read.
+    unreadable: HashSet<Day>,
 }
 
 /// An epoch as a file has it.
@@ -100,12 +113,19 @@ impl History {
             begun,
             seen: 0,
             open: HashMap::new(),
+            unreadable: HashSet::new(),
         };
         history.look()?;
         for day in history.days.clone() {
             history.connection(day)?;
         }
         Ok(history)
+    }
+
+    /// Goes on without the file that an error is about. Whether that changes anything.
+    fn set_aside(&mut self, error: &FileError) -> bool {
+        let day = error.path().file_name().and_then(|name| Day::of_file(name.to_str()?));
+        day.is_some_and(|day| self.unreadable.insert(day))
     }
 
     /// Lets go of all files; they are opened again when they are needed.
@@ -142,8 +162,8 @@ impl History {
     pub(super) fn room(&mut self, room: &RoomId, bounds: &Bounds, now_ms: u64) -> Result<Loaded, FileError> {
         self.look()?;
         let mut tail = Tail::default();
-        let days = self.days.clone();
-        for day in days.into_iter().rev() {
+        let (days, unreadable) = (self.days.clone(), self.unreadable.clone());
+        for day in days.into_iter().rev().filter(|day| !unreadable.contains(day)) {
             if tail.is_enough(bounds) {
                 break;
             }

@@ -3,14 +3,16 @@
 //! What the owners append waits in a queue. The writer takes what is there, at most [`Settings::commit_entries`] and
 //! not sooner than [`Settings::commit_interval`] after it last began, and commits it in one transaction: entries with
 //! their ids, and the epochs that begin with them. An answer is given when the write-ahead log is on the disk. A
-//! third thread moves that log into the file, so that no commit waits for it. A commit that fails is not tried again:
+//! third thread moves that log into the file, so that no commit waits for it, and removes what is too old. A commit that fails is not tried again:
 //! its entries are given up, the connection is closed, and a new one first takes out what the failed one may have
 //! left. Until that has succeeded, the queue waits and [`StoreTally::is_down`] is true.
 
 mod checkpoint;
 mod commit;
 mod day;
+mod faults;
 mod load;
+mod retention;
 mod row;
 mod schema;
 mod writer;
@@ -30,6 +32,8 @@ use danmaku_wire::id::RoomId;
 
 use super::secret::{self, SecretError};
 use super::tally::StoreTally;
+pub use faults::Faults;
+pub use retention::Keep;
 pub use schema::FileError;
 
 /// How a store is set up.
@@ -47,6 +51,10 @@ pub struct Settings {
     pub queue_bytes_max: usize,
     /// How much a room's next owner is told.
     pub loaded: Bounds,
+    /// How long history is kept.
+    pub keep: Keep,
+    /// What tests let go wrong.
+    pub faults: Faults,
 }
 
 /// How much is read of a room for its owner.
@@ -144,7 +152,8 @@ impl SqliteStore {
         start("store", Box::new(move || writer.run(&queue)))?;
         start("store-read", Box::new(move || loader.run(&asked, &told)))?;
         let told = Arc::clone(&tally);
-        start("store-log", Box::new(move || checkpoint::run(&watched, &told)))?;
+        let retention = retention::Retention::new(&dir, settings.keep);
+        start("store-log", Box::new(move || checkpoint::run(&watched, retention, &told)))?;
         let (full, threads) = (AtomicBool::new(false), Mutex::new(threads));
         Ok(Self { jobs, questions, queue_bytes_max, tally, secret, full, threads })
     }

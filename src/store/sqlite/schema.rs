@@ -12,7 +12,7 @@ pub(super) const VERSION: u32 = 1;
 /// `dmku`, by which a file says whose it is.
 const APPLICATION_ID: i32 = 0x646d_6b75;
 /// How long another process's lock is waited for.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Why a file of the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,16 @@ pub enum FileError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl FileError {
+    /// The file, or the directory of all.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Later { path, .. } | Self::Foreign { path } => path,
+            Self::Sqlite { path, .. } | Self::Io { path, .. } => path,
+        }
+    }
 }
 
 const TABLES: &str = "

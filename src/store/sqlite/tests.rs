@@ -9,6 +9,7 @@ use danmaku_wire::entry::{Author, Body, Comment, Entry, Mode, Role, Tier, Visibi
 use danmaku_wire::id::UserId;
 use danmaku_wire::position::Epoch;
 
+use super::faults::Fault;
 use super::*;
 
 struct Scratch(PathBuf);
@@ -37,6 +38,8 @@ fn settings(dir: &Path) -> Settings {
         commit_entries: 1_000,
         queue_bytes_max: 1 << 20,
         loaded: Bounds { entries_max: 8, ids_max: 100, ids_ms: 60_000, epochs_max: 3 },
+        keep: Keep { days: 7, disk_percent: 100 },
+        faults: Faults::default(),
     }
 }
 
@@ -214,4 +217,121 @@ fn a_file_of_a_later_version_or_of_something_else_is_refused() {
     std::fs::write(&file, "no database, but a text of some length").expect("written");
     let said = refused();
     assert!(said.contains(file.to_str().expect("plain")) && said.contains("not a database"), "{said}");
+}
+
+/// A commit that fails: what was in it is answered as not stored and is not there, whatever it left; before and after it
+/// everything is.
+#[test]
+fn a_failed_commit_is_final_and_leaves_nothing() {
+    for fault in [Fault::NotDone, Fault::DoneInSecret] {
+        let scratch = Scratch::new();
+        let (tally, settings) = (Arc::new(StoreTally::default()), settings(&scratch.0));
+        let faults = settings.faults.clone();
+        let store = SqliteStore::open(settings, Arc::clone(&tally)).expect("opened");
+        let (one, other) = (progress(), progress());
+        assert_eq!(put(&store, &one, append("r", "a", 0, 1..=2)), (2, 0));
+        faults.to_come([fault]);
+        assert_eq!(put(&store, &one, append("r", "a", 2, 3..=4)), (2, 4));
+        assert_eq!(tally.failures.load(Ordering::Relaxed), 1, "{fault:?}");
+        assert_eq!(put(&store, &one, append("r", "a", 4, 5..=5)), (2, 5), "behind a hole nothing is stored");
+        assert_eq!(put(&store, &other, append("q", "a", 0, 1..=1)), (1, 0), "the store works again");
+        assert!(!tally.is_down());
+        assert_eq!(
+            shape(&loaded(&store, "r")),
+            (vec![("a".to_owned(), 2)], vec![1, 2], vec![2]),
+            "{fault:?}"
+        );
+        // The same of an epoch that began in it.
+        faults.to_come([fault]);
+        assert_eq!(put(&store, &progress(), append("r", "b", 4_098, 4_099..=4_100)), (0, 4_100));
+        assert_eq!(put(&store, &progress(), append("r", "c", 4_098, 4_099..=4_099)), (4_099, 0));
+        let (epochs, tail, _) = shape(&loaded(&store, "r"));
+        assert_eq!(epochs, [("a".to_owned(), 2), ("c".to_owned(), 4_099)], "{fault:?}");
+        assert_eq!(tail, [1, 2, 4_099]);
+    }
+}
+
+/// Somebody else holds the file: what waits is not lost by waiting, and the store says that it stands.
+#[test]
+fn a_locked_file_is_waited_for() {
+    let scratch = Scratch::new();
+    let tally = Arc::new(StoreTally::default());
+    let store = SqliteStore::open(settings(&scratch.0), Arc::clone(&tally)).expect("opened");
+    let owner = progress();
+    assert_eq!(put(&store, &owner, append("r", "a", 0, 1..=1)), (1, 0));
+    let file = day::Day::in_dir(&scratch.0).expect("readable").last().expect("one").file(&scratch.0);
+    let other = rusqlite::Connection::open(file).expect("opened");
+    other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    store.append(append("r", "a", 1, 2..=2), &owner);
+    let start = Instant::now();
+    while !tally.is_down() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it says that it stands");
+        std::thread::yield_now();
+    }
+    assert_eq!((owner.stored(), owner.failed()), (1, 0), "nothing is given up");
+    other.execute_batch("ROLLBACK").expect("unlocked");
+    assert_eq!(put(&store, &owner, append("r", "a", 2, 3..=3)), (3, 0));
+    assert!(!tally.is_down());
+}
+
+/// A damaged file of an earlier day: rooms go on without what is in it.
+#[test]
+fn a_damaged_file_is_set_aside() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    put(&store, &progress(), append("r", "a", 0, 1..=200));
+    store.close();
+    drop(store);
+    let today = day::Day::of_ms(now_ms());
+    let yesterday = day::Day::of_ms(now_ms() - 86_400_000).file(&scratch.0);
+    let connection = rusqlite::Connection::open(today.file(&scratch.0)).expect("opened");
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).expect("moved");
+    drop(connection);
+    let mut bytes = std::fs::read(today.file(&scratch.0)).expect("readable");
+    let entries = bytes.len() / 2;
+    bytes[entries..].fill(0x5a);
+    std::fs::write(&yesterday, bytes).expect("written");
+    std::fs::remove_file(today.file(&scratch.0)).expect("removed");
+    let tally = Arc::new(StoreTally::default());
+    let store = SqliteStore::open(settings(&scratch.0), Arc::clone(&tally)).expect("opened");
+    assert_eq!(shape(&loaded(&store, "r")), (vec![], vec![], vec![]));
+    assert_eq!(tally.set_aside.load(Ordering::Relaxed), 1);
+    assert_eq!(put(&store, &progress(), append("r", "b", 0, 1..=1)), (1, 0));
+    assert_eq!(shape(&loaded(&store, "r")).1, [1]);
+}
+
+/// A clock that went back: entries go into the newest file, in whose order they stay.
+#[test]
+fn a_clock_that_went_back_begins_no_older_file() {
+    let scratch = Scratch::new();
+    let tomorrow = day::Day::of_ms(now_ms() + 2 * 86_400_000);
+    drop(schema::open_to_write(&tomorrow.file(&scratch.0)).expect("made"));
+    let store = open(&scratch.0);
+    assert_eq!(put(&store, &progress(), append("r", "a", 0, 1..=3)), (3, 0));
+    assert_eq!(day::Day::in_dir(&scratch.0).expect("readable"), [tomorrow]);
+    assert_eq!(shape(&loaded(&store, "r")).1, [1, 2, 3]);
+}
+
+/// A room over midnight: what two files have of an epoch is one.
+#[test]
+fn an_epoch_goes_on_in_the_file_of_the_next_day() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    put(&store, &progress(), append("r", "a", 0, 1..=3));
+    store.close();
+    drop(store);
+    let today = day::Day::of_ms(now_ms());
+    let yesterday = day::Day::of_ms(now_ms() - 86_400_000);
+    for part in ["", "-wal", "-shm"] {
+        let named = |day: day::Day| {
+            let mut path = day.file(&scratch.0).into_os_string();
+            path.push(part);
+            path
+        };
+        let _ = std::fs::rename(named(today), named(yesterday));
+    }
+    let store = open(&scratch.0);
+    assert_eq!(put(&store, &progress(), append("r", "a", 3, 4..=5)), (5, 0));
+    let want = (vec![("a".to_owned(), 5)], vec![1, 2, 3, 4, 5], vec![2, 4]);
+    assert_eq!(shape(&loaded(&store, "r")), want);
 }

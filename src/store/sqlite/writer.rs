@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use danmaku_room::store::{Append, Durability, Progress};
 use danmaku_wire::id::RoomId;
 
-use super::commit::{Doubt, Page};
+use super::commit::{CommitError, Doubt, Misfit, Page};
 use super::day::Day;
 use super::schema::{self, FileError};
-use super::{Job, Question, Settings};
+use super::{Faults, Job, Question, Settings};
 use crate::store::tally::StoreTally;
 
 /// How long a store that cannot be written is left alone, at first and at most.
@@ -24,6 +24,7 @@ pub(super) struct Writer {
     interval: Duration,
     relaxed: Duration,
     entries_max: usize,
+    faults: Faults,
     questions: Sender<Question>,
     wal: Sender<PathBuf>,
     /// How many files were begun, for whoever reads.
@@ -60,6 +61,7 @@ impl Writer {
             interval: settings.commit_interval,
             relaxed: settings.relaxed_interval,
             entries_max: settings.commit_entries,
+            faults: settings.faults.clone(),
             questions,
             wal,
             begun,
@@ -78,15 +80,25 @@ impl Writer {
         let days = Day::in_dir(&self.dir);
         let days = days.map_err(|source| FileError::Io { path: self.dir.clone(), source })?;
         let newest = days.last().copied().max(self.page.as_ref().map(|(day, _)| *day));
-        let day = today().max(newest.unwrap_or_else(today));
+        let today = Day::today();
+        let day = today.max(newest.unwrap_or(today));
+        if day > today && self.page.is_none() {
+            tracing::warn!(
+                newest = %day.file(&self.dir).display(),
+                "the clock is behind the newest file of the store: entries go there until it has caught up"
+            );
+        }
         let path = day.file(&self.dir);
-        let mut page = Page::new(schema::open_to_write(&path)?);
+        let mut page = Page::new(schema::open_to_write(&path)?, self.faults.clone());
         if !self.doubts.is_empty() {
             let removed = page
                 .settle(&self.doubts)
                 .map_err(|source| FileError::Sqlite { path: path.clone(), source })?;
             tracing::warn!(removed, "took out what a failed commit had left");
             self.doubts.clear();
+        }
+        if self.tally.is_down() {
+            page.probe().map_err(|source| FileError::Sqlite { path: path.clone(), source })?;
         }
         self.page = Some((day, page));
         self.begun.fetch_add(1, Ordering::Release);
@@ -97,7 +109,18 @@ impl Writer {
 
     pub(super) fn run(mut self, queue: &Receiver<Job>) {
         loop {
-            let Ok(job) = queue.recv() else { return };
+            let job = if self.tally.is_down() {
+                match queue.recv_timeout(RETRY[1]) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.be_open(true);
+                        continue;
+                    }
+                    job => job.ok(),
+                }
+            } else {
+                queue.recv().ok()
+            };
+            let Some(job) = job else { return };
             let mut group = Group::default();
             self.take(&mut group, job);
             while !group.last && group.entries < self.entries_max {
@@ -152,58 +175,77 @@ impl Writer {
             }
             !gone
         });
-        if !appends.is_empty() && self.be_open(last) {
-            self.began = Instant::now();
-            self.commit(&appends, entries);
-        } else {
-            appends.iter().for_each(|(append, progress)| self.give_up(append, progress));
-        }
+        self.settle(&appends, entries, last);
         self.tally.queue_bytes.fetch_sub(bytes as u64, Ordering::AcqRel);
         for question in questions {
             let _ = self.questions.send(question);
         }
     }
 
-    fn commit(&mut self, appends: &[(Append, Arc<Progress>)], entries: usize) {
-        let Some((_, page)) = &mut self.page else { return };
-        match page.commit(appends.iter().map(|(append, _)| append)) {
-            Ok(fitted) => {
-                let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                self.tally.committed(entries as u64, us);
-                for ((append, progress), fitted) in appends.iter().zip(fitted) {
-                    match fitted {
-                        Ok(()) => progress.store_to(end(append)),
-                        Err(misfit) => {
-                            let room = append.room.as_str();
-                            tracing::error!(room, ?misfit, "an append does not follow what is stored");
-                            self.give_up(append, progress);
-                        }
+    /// Sees to it that each append is answered, however long that takes.
+    fn settle(&mut self, appends: &[(Append, Arc<Progress>)], entries: usize, last: bool) {
+        if appends.is_empty() {
+            return;
+        }
+        let mut wait = RETRY[0];
+        while self.be_open(last) {
+            self.began = Instant::now();
+            let Some((_, page)) = &mut self.page else { break };
+            match page.commit(appends.iter().map(|(append, _)| append)) {
+                Ok(fitted) => return self.answer(appends, fitted, entries),
+                // Nothing was written: what waits is not lost by waiting.
+                Err(CommitError::NotBegun(error)) => {
+                    self.fail(&error);
+                    if last {
+                        break;
                     }
+                    std::thread::sleep(wait);
+                    wait = (wait * 2).min(RETRY[1]);
+                }
+                Err(CommitError::Failed(error)) => {
+                    self.tally.failures.fetch_add(1, Ordering::Relaxed);
+                    self.fail(&error);
+                    tracing::error!(entries, "what was in the failed commit is answered with `not_stored`");
+                    self.doubts.extend(appends.iter().map(|(append, _)| Doubt {
+                        room: append.room.clone(),
+                        after: append.expected,
+                        to: end(append),
+                    }));
+                    break;
                 }
             }
-            Err(error) => {
-                self.tally.failures.fetch_add(1, Ordering::Relaxed);
-                self.fail(&error, appends.len());
-                for (append, progress) in appends {
-                    let (room, after) = (append.room.clone(), append.expected);
-                    self.doubts.push(Doubt { room, after, to: end(append) });
+        }
+        appends.iter().for_each(|(append, progress)| self.give_up(append, progress));
+        // Most of what goes wrong once goes right the next time.
+        self.be_open(true);
+    }
+
+    fn answer(&self, appends: &[(Append, Arc<Progress>)], fitted: Vec<Result<(), Misfit>>, entries: usize) {
+        let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.tally.committed(entries as u64, us);
+        for ((append, progress), fitted) in appends.iter().zip(fitted) {
+            match fitted {
+                Ok(()) => progress.store_to(end(append)),
+                Err(misfit) => {
+                    let room = append.room.as_str();
+                    tracing::error!(room, ?misfit, "an append does not follow what is stored");
                     self.give_up(append, progress);
                 }
             }
         }
     }
 
-    fn fail(&mut self, error: &dyn std::fmt::Display, appends: usize) {
+    fn fail(&mut self, error: &dyn std::fmt::Display) {
         self.page = None;
         if self.tally.set_down(true) {
-            tracing::error!(%error, appends, "a commit failed; what was in it is not stored, and nothing is until the store works again");
+            tracing::error!(%error, "a commit failed; nothing is stored until the store works again");
         }
     }
 
-    /// Sees that there is a file to write to, however long that takes; while it does, the queue waits and rooms stop
-    /// at what they may have unstored. When the process ends it is tried once.
-    fn be_open(&mut self, last: bool) -> bool {
-        if self.page.as_ref().is_some_and(|(day, _)| *day >= today()) {
+    /// Sees that there is a file to write to, however long that takes, or tries it `once`; meanwhile the queue waits and
+    /// rooms stop at what they may have unstored.
+    fn be_open(&mut self, once: bool) -> bool {
+        if self.page.as_ref().is_some_and(|(day, _)| *day >= Day::today()) {
             return true;
         }
         let mut wait = RETRY[0];
@@ -221,7 +263,7 @@ impl Writer {
                     }
                 }
             }
-            if last {
+            if once {
                 return false;
             }
             std::thread::sleep(wait);
@@ -237,9 +279,4 @@ impl Writer {
 
 fn end(append: &Append) -> u64 {
     append.entries.last().map_or(append.expected, |entry| entry.seq)
-}
-
-fn today() -> Day {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Day::of_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
