@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use exchange::{Exchange, post};
-use raw_socket::RawSocket;
+use raw_socket::{End, RawSocket};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::{Value, json};
 use support::{Scratch, Server, until};
@@ -82,6 +82,43 @@ fn a_restart_keeps_what_was_said() {
     assert_eq!(rejoined["joined"]["you"]["id"], joined["joined"]["you"]["id"]);
     for name in ["danmaku_store_up", "danmaku_store_loads_total", "danmaku_store_entries_total"] {
         assert!(server.metric(name) >= 1, "{name}");
+    }
+}
+
+/// What staff decided in a room holds after a restart, whatever its comments are worth: who is banned is sent away though
+/// he is the first to come, the pin stands, and slow mode is on.
+#[test]
+fn a_restart_keeps_what_staff_decided() {
+    for durability in ["stored", "memory"] {
+        let env = [("DANMAKU__STORE__DURABILITY", durability)];
+        let server = Server::start_with(&["--workers", "2"], &env);
+        let key = server.staff_key();
+        let order = |server: &Server, method: &str, path: &str, body: Value| {
+            let headers = format!("Authorization: Bearer {key}\r\n");
+            let request = post(&format!("/api/v1/rooms/r1/{path}"), &headers, &body.to_string());
+            let answer = Exchange::new(server.address).send(request.replacen("POST", method, 1)).answer();
+            assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
+        };
+        let mut guest = RawSocket::join(server.address, "r1", "");
+        let joined: Value = serde_json::from_str(&guest.hears("\"joined\"")).expect("JSON");
+        let you = &joined["joined"]["you"];
+        let pinned = seq(&publish(server.address, "r1", "a", "pinned"));
+        order(&server, "POST", "pin", json!({"seq": pinned}));
+        order(&server, "PATCH", "settings", json!({"slowModeMs": 60_000}));
+        order(&server, "POST", "bans", json!({"user": you["id"], "ttlMs": 3_600_000, "reason": "spam"}));
+        assert_eq!(guest.end(), End::Code(4003));
+
+        let server = server.start_again(Signal::TERM, &["--workers", "2"], &env);
+        let headers = format!("Authorization: Bearer {}\r\n", you["guest"].as_str().expect("a guest"));
+        let mut again = RawSocket::join(server.address, "r1", &headers);
+        assert_eq!(again.end(), End::Code(4003), "{durability}");
+        let mut other = RawSocket::join(server.address, "r1", "");
+        let shown = other.hears("\"snapshot\"");
+        let kept = durability == "stored";
+        assert_eq!(shown.contains("\"type\":\"pin\""), kept, "{durability}: {shown}");
+        let said = |id| publish(server.address, "r1", id, id);
+        seq(&said("b"));
+        assert_eq!(said("c")["code"], "slow_mode", "{durability}");
     }
 }
 

@@ -72,7 +72,7 @@ pub struct Raw {
 
 impl Raw {
     /// The tables in the order in which they are documented.
-    fn sections(&self) -> [&dyn Section; 19] {
+    fn sections(&self) -> [&dyn Section; 20] {
         [
             &self.server,
             &self.auth,

@@ -1,7 +1,9 @@
-//! One store for every promise: rooms that promise nothing stay in memory, all others go to the file.
+//! One store for every promise: rooms that promise nothing stay in memory, all others go to the file, and so does what
+//! staff decides in any room.
 
 use std::sync::Arc;
 
+use danmaku_room::house::House;
 use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store};
 use danmaku_wire::id::RoomId;
 
@@ -28,7 +30,7 @@ impl<S: Store> ByDurability<S> {
 
 impl<S: Store> Store for ByDurability<S> {
     fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
-        if durability == Durability::Memory {
+        if durability == Durability::Memory && self.memory.knows(room) {
             return self.memory.load(room, durability, answer);
         }
         // What another process handed over is what the file has, and what its staff decided.
@@ -52,6 +54,10 @@ impl<S: Store> Store for ByDurability<S> {
         } else {
             self.file.append(append, progress);
         }
+    }
+
+    fn keep(&self, room: &RoomId, house: House) {
+        self.file.keep(room, house);
     }
 
     fn hand_over(&self, left: Vec<(RoomId, Loaded)>) -> Vec<(RoomId, Loaded)> {

@@ -246,9 +246,13 @@ impl Worker {
             Deed::Push(push) => return self.push(room, *push, answer),
             deed => deed,
         };
+        let set = matches!(deed, Deed::Set { .. } | Deed::SetStage(..));
         match catch_unwind(AssertUnwindSafe(|| self.carry_out(room, deed))) {
             Ok(told) => {
                 self.cells.orders.add(1);
+                if matches!(told, Told::Sanctioned(_) | Told::Lifted(_) | Told::Done(..)) || set {
+                    self.keep_house(room);
+                }
                 let _ = answer.send(told);
             }
             Err(_) => self.reload(room),
@@ -284,6 +288,14 @@ impl Worker {
                 let _ = answer.send(Told::Fate(outcome));
             }
             None => self.calls.wait_under(number, Waiter::Event(answer)),
+        }
+    }
+
+    /// Has the store keep what staff has decided by now.
+    fn keep_house(&mut self, room: u32) {
+        let local = self.rooms.get(room);
+        if let Some(OwnerState::Active(active)) = &local.owner {
+            self.shared.store.keep(&local.id, active.owner.house());
         }
     }
 
@@ -383,6 +395,8 @@ impl Worker {
         door.closed = active.owner.is_closed();
         if !door.is_open() {
             self.shared.doors.insert(local.id.clone(), door);
+            // Somebody may have come in before there was one.
+            self.door_changed(room);
         }
     }
 

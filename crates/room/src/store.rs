@@ -210,6 +210,10 @@ pub trait Store: Send + Sync {
     /// of the same owner fail too: `expected` does not fit.
     fn append(&self, append: Append, progress: &Arc<Progress>);
 
+    /// Keeps what the staff of a room has decided, in place of what was kept of it; a new owner finds it. Answers nothing:
+    /// a decision holds from the moment it is made.
+    fn keep(&self, _room: &RoomId, _house: House) {}
+
     /// All that another process needs in order to serve these rooms, when it takes this one's place; `left` is
     /// what their owners leave, in place of what is kept here of the same rooms. A store that outlives the
     /// process has nothing to add: whoever takes over finds it.
@@ -233,6 +237,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {
         (**self).append(append, progress);
+    }
+
+    fn keep(&self, room: &RoomId, house: House) {
+        (**self).keep(room, house);
     }
 
     fn hand_over(&self, left: Vec<(RoomId, Loaded)>) -> Vec<(RoomId, Loaded)> {

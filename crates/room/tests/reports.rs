@@ -5,6 +5,7 @@ use std::sync::Arc;
 use danmaku_room::Now;
 use danmaku_room::admission::Standing;
 use danmaku_room::admission::token_bucket::Rate;
+use danmaku_room::admission::worker_gate::WorkerGate;
 use danmaku_room::house::sanction::{Measure, Sanction, Target};
 use danmaku_room::owner::reports::Bounds;
 use danmaku_room::owner::{Config, Fate, Owner};
@@ -30,7 +31,7 @@ fn owner(reports: Bounds) -> Owner<()> {
 fn say(owner: &mut Owner<()>, id: &str, by: &str) -> u64 {
     let mode = Default::default();
     let send = Send { id, text: "x", mode, color: 0, size: 25, stream_ms: None, traceparent: "" };
-    match owner.publish(NOW, &author(by), Standing::default(), &send, || ()) {
+    match owner.publish(&mut WorkerGate::default(), NOW, &author(by), Standing::default(), &send, || ()) {
         Fate::Accepted { seq } => seq,
         fate => panic!("{fate:?}"),
     }

@@ -8,9 +8,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::back_end::bad;
 use super::moderation::{Staff, answer, not_that_way, pairs};
 use super::{Front, Refused};
+use crate::ingress::authority::bad;
 use crate::worker::orders::Deed;
 
 impl Front {

@@ -8,6 +8,8 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime};
 
 use danmaku_room::admission::idempotency::Key;
+use danmaku_room::house::House;
+use danmaku_room::house::board::Board;
 use danmaku_room::store::{Loaded, StoredId};
 use danmaku_wire::entry::Entry;
 use danmaku_wire::id::RoomId;
@@ -15,6 +17,7 @@ use danmaku_wire::position::{Epoch, SEQ_MAX};
 use rusqlite::{Connection, OptionalExtension, Row as Found};
 
 use super::day::Day;
+use super::decisions;
 use super::row::Row;
 use super::schema::{self, FileError};
 use super::{Bounds, Question};
@@ -45,10 +48,10 @@ impl Loader {
 
     /// Answers until nobody asks any more.
     pub(super) fn run(mut self, asked: &Receiver<Question>, tally: &Arc<StoreTally>) {
-        while let Ok(Question { room, answer }) = asked.recv() {
+        while let Ok(Question { room, entries, answer }) = asked.recv() {
             let (mut wait, mut tries) = (Duration::from_millis(20), 0);
             let loaded = loop {
-                match self.history.room(&room, &self.bounds, wall_ms()) {
+                match self.history.room(&room, &self.bounds, entries, wall_ms()) {
                     Ok(loaded) => break loaded,
                     Err(error) => {
                         tries += 1;
@@ -92,6 +95,9 @@ pub(super) struct History {
     open: HashMap<Day, Connection>,
     /// Days whose files cannot be read.
     unreadable: HashSet<Day>,
+    decisions: Option<Connection>,
+    /// Whether decisions cannot be read.
+    undecided: bool,
 }
 
 /// An epoch as a file has it.
@@ -114,6 +120,8 @@ impl History {
             seen: 0,
             open: HashMap::new(),
             unreadable: HashSet::new(),
+            decisions: decisions::open(dir)?,
+            undecided: false,
         };
         history.look()?;
         for day in history.days.clone() {
@@ -124,6 +132,9 @@ impl History {
 
     /// Goes on without the file that an error is about. Whether that changes anything.
     fn set_aside(&mut self, error: &FileError) -> bool {
+        if error.path() == decisions::file(&self.dir) {
+            return !std::mem::replace(&mut self.undecided, true);
+        }
         let day = error.path().file_name().and_then(|name| Day::of_file(name.to_str()?));
         day.is_some_and(|day| self.unreadable.insert(day))
     }
@@ -131,6 +142,7 @@ impl History {
     /// Lets go of all files; they are opened again when they are needed.
     fn close(&mut self) {
         self.open.clear();
+        self.decisions = None;
         self.looked_at = None;
     }
 
@@ -159,7 +171,41 @@ impl History {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(super) fn room(&mut self, room: &RoomId, bounds: &Bounds, now_ms: u64) -> Result<Loaded, FileError> {
+    pub(super) fn room(
+        &mut self,
+        room: &RoomId,
+        bounds: &Bounds,
+        entries: bool,
+        now_ms: u64,
+    ) -> Result<Loaded, FileError> {
+        let house = self.house(room)?;
+        let mut loaded = if entries { self.entries(room, bounds, now_ms)? } else { Loaded::default() };
+        let last = loaded.epochs.last().map_or(0, |(_, last)| *last);
+        let stands = |entry: Option<Arc<Entry>>| entry.filter(|entry| entry.seq <= last);
+        let Board { pin, pinned, state } = house.board;
+        // What was shown and not stored does not stand.
+        let board = match (stands(pin), stands(state)) {
+            (Some(pin), state) => Board { pin: Some(pin), pinned, state },
+            (None, state) => Board { state, ..Board::default() },
+        };
+        loaded.house = House { board, ..house };
+        Ok(loaded)
+    }
+
+    /// What the room's staff has decided.
+    fn house(&mut self, room: &RoomId) -> Result<House, FileError> {
+        if self.undecided {
+            return Ok(House::default());
+        }
+        if self.decisions.is_none() {
+            self.decisions = decisions::open(&self.dir)?;
+        }
+        let Some(connection) = &self.decisions else { return Ok(House::default()) };
+        let path = decisions::file(&self.dir);
+        decisions::read(connection, room).map_err(|source| FileError::Sqlite { path, source })
+    }
+
+    fn entries(&mut self, room: &RoomId, bounds: &Bounds, now_ms: u64) -> Result<Loaded, FileError> {
         self.look()?;
         let mut tail = Tail::default();
         let (days, unreadable) = (self.days.clone(), self.unreadable.clone());

@@ -10,6 +10,7 @@
 mod checkpoint;
 mod commit;
 mod day;
+mod decisions;
 mod faults;
 mod load;
 mod retention;
@@ -27,6 +28,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use danmaku_room::batch::entry_bytes;
+use danmaku_room::house::House;
 use danmaku_room::store::{Append, Durability, Loaded, Progress, Promise, Store};
 use danmaku_wire::id::RoomId;
 
@@ -95,8 +97,10 @@ pub enum OpenError {
 /// What the writer is asked for.
 enum Job {
     Append(Append, Arc<Progress>, usize),
+    /// What staff decided in a room.
+    Keep(RoomId, Box<House>),
     /// A room to be read when everything that was appended before is committed.
-    Load(RoomId, Arc<Promise<Loaded>>),
+    Load(Question),
     /// Everything before this is committed, then the writer ends.
     Stop,
 }
@@ -104,7 +108,15 @@ enum Job {
 /// What the reader is asked for.
 struct Question {
     room: RoomId,
+    /// Whether more is wanted than what staff decided.
+    entries: bool,
     answer: Arc<Promise<Loaded>>,
+}
+
+impl Question {
+    fn of(room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) -> Self {
+        Self { room: room.clone(), entries: durability != Durability::Memory, answer }
+    }
 }
 
 /// The embedded store.
@@ -176,7 +188,7 @@ impl SqliteStore {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "appends are bounded by `queue_bytes`, questions by the rooms that are loaded and the snapshots that are \
+    reason = "appends are bounded by `queue_bytes`, decisions by what staff can order, questions by the rooms that are loaded and the snapshots that are \
               made at a time, files by the calendar"
 )]
 fn channel<T>() -> (mpsc::Sender<T>, mpsc::Receiver<T>) {
@@ -188,13 +200,17 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 impl Store for SqliteStore {
-    fn load(&self, room: &RoomId, _: Durability, answer: Arc<Promise<Loaded>>) {
+    fn load(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
         // The writer ends with the process: then nobody waits for an answer.
-        let _ = self.jobs.send(Job::Load(room.clone(), answer));
+        let _ = self.jobs.send(Job::Load(Question::of(room, durability, answer)));
     }
 
-    fn look(&self, room: &RoomId, _: Durability, answer: Arc<Promise<Loaded>>) {
-        let _ = self.questions.send(Question { room: room.clone(), answer });
+    fn look(&self, room: &RoomId, durability: Durability, answer: Arc<Promise<Loaded>>) {
+        let _ = self.questions.send(Question::of(room, durability, answer));
+    }
+
+    fn keep(&self, room: &RoomId, house: House) {
+        let _ = self.jobs.send(Job::Keep(room.clone(), Box::new(house)));
     }
 
     fn append(&self, append: Append, progress: &Arc<Progress>) {

@@ -43,7 +43,7 @@ const AUTHOR_ONLY: u8 = 3;
 const STAFF_ONLY: u8 = 4;
 
 /// The columns of an entry.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     /// Its number.
     pub(super) seq: u64,
@@ -64,7 +64,7 @@ pub(super) struct Row {
 /// A row that cannot be read: damaged, or written by a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a stored entry cannot be read: {0}")]
-pub(super) struct Unreadable(&'static str);
+pub(super) struct Unreadable(pub(super) &'static str);
 
 /// The rest of an entry. Keys are short, for there is one of these per comment.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -219,7 +219,7 @@ impl Row {
     }
 }
 
-fn role(number: u8) -> Result<Role, Unreadable> {
+pub(super) fn role(number: u8) -> Result<Role, Unreadable> {
     let all = [Role::Viewer, Role::Vip, Role::Moderator, Role::Streamer, Role::Staff];
     all.into_iter().find(|role| *role as u8 == number).ok_or(Unreadable("a role"))
 }

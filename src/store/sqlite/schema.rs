@@ -65,11 +65,11 @@ impl FileError {
     }
 }
 
-const TABLES: &str = "
-    CREATE TABLE form (
-        -- The form of the file, and the oldest whose readers understand it.
-        version INTEGER NOT NULL, readable_by INTEGER NOT NULL
-    );
+/// The form of a file, and the oldest whose readers understand it.
+const FORM: &str = "CREATE TABLE form (version INTEGER NOT NULL, readable_by INTEGER NOT NULL);";
+
+/// What is in a day's file.
+pub(super) const DAY: &str = "
     CREATE TABLE rooms (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     -- base: the number of the epoch's first entry in this file.
     CREATE TABLE epochs (
@@ -86,11 +86,11 @@ const TABLES: &str = "
     CREATE INDEX entries_by_stream ON entries (room, stream_ms) WHERE stream_ms IS NOT NULL;
 ";
 
-/// Opens a day's file to write, and makes it if it is not there.
+/// Opens a file to write, and makes it with these tables if it is not there.
 ///
 /// # Errors
 /// When it cannot be made or is not what it should be.
-pub(super) fn open_to_write(path: &Path) -> Result<Connection, FileError> {
+pub(super) fn open_to_write(path: &Path, tables: &str) -> Result<Connection, FileError> {
     let sqlite = |source| FileError::Sqlite { path: path.to_owned(), source };
     let io = |source| FileError::Io { path: path.to_owned(), source };
     if !path.exists() {
@@ -102,7 +102,7 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, FileError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
     guard(&connection).map_err(sqlite)?;
-    prepare(&mut connection).map_err(sqlite)?;
+    prepare(&mut connection, tables).map_err(sqlite)?;
     check(&connection, path)?;
     if let Some(dir) = path.parent() {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(io)?;
@@ -110,14 +110,15 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, FileError> {
     Ok(connection)
 }
 
-fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+fn prepare(connection: &mut Connection, tables: &str) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; \
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;",
     )?;
     if is_empty(connection)? {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(TABLES)?;
+        transaction.execute_batch(FORM)?;
+        transaction.execute_batch(tables)?;
         transaction.execute("INSERT INTO form VALUES (?1, ?1)", [VERSION])?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.commit()?;
@@ -129,7 +130,7 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", (), |row| row.get(0))
 }
 
-/// Opens a day's file to read: nothing that goes through this connection changes anything. `None` where a crash left
+/// Opens a file to read: nothing that goes through this connection changes anything. `None` where a crash left
 /// one without tables.
 ///
 /// # Errors

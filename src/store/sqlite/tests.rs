@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use danmaku_room::admission::idempotency::Key;
+use danmaku_room::house::board::Board;
+use danmaku_room::house::sanction::{Measure, Sanction, Target};
+use danmaku_room::house::settings::Settings as RoomSettings;
+use danmaku_room::house::stage::{MediaId, Stage};
 use danmaku_room::store::StoredId;
 use danmaku_wire::entry::{Author, Body, Comment, Entry, Mode, Role, Tier, Visibility};
 use danmaku_wire::id::UserId;
@@ -305,7 +309,7 @@ fn a_damaged_file_is_set_aside() {
 fn a_clock_that_went_back_begins_no_older_file() {
     let scratch = Scratch::new();
     let tomorrow = day::Day::of_ms(now_ms() + 2 * 86_400_000);
-    drop(schema::open_to_write(&tomorrow.file(&scratch.0)).expect("made"));
+    drop(schema::open_to_write(&tomorrow.file(&scratch.0), schema::DAY).expect("made"));
     let store = open(&scratch.0);
     assert_eq!(put(&store, &progress(), append("r", "a", 0, 1..=3)), (3, 0));
     assert_eq!(day::Day::in_dir(&scratch.0).expect("readable"), [tomorrow]);
@@ -334,4 +338,56 @@ fn an_epoch_goes_on_in_the_file_of_the_next_day() {
     assert_eq!(put(&store, &progress(), append("r", "a", 3, 4..=5)), (5, 0));
     let want = (vec![("a".to_owned(), 5)], vec![1, 2, 3, 4, 5], vec![2, 4]);
     assert_eq!(shape(&loaded(&store, "r")), want);
+}
+
+/// `Store::keep`: what staff decided last is found after a restart, of every room, and goes when it is taken back.
+#[test]
+fn what_staff_decided_is_found_after_a_restart() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    let user = UserId::parse("u1").expect("an id");
+    let sanction = |measure, target, until_ms| Sanction {
+        measure,
+        target,
+        since_ms: 7,
+        until_ms,
+        rank: Role::Staff,
+        by: "key".into(),
+        reason: "spam, \"again\"".into(),
+    };
+    let pinned = append("r", "a", 0, 1..=2).entries;
+    let sanctions = vec![
+        sanction(Measure::Ban, Target::User(user), None),
+        sanction(
+            Measure::Mute,
+            Target::Address { mark: u64::MAX, shown: "192.0.2.7".into() },
+            Some(u64::MAX),
+        ),
+        sanction(Measure::Shadow, Target::Everyone, Some(9)),
+    ];
+    let pin = Entry { body: Body::Pin { of: 1 }, ..Entry::clone(&pinned[1]) };
+    let board = Board { pin: Some(Arc::new(pin)), pinned: Some(Arc::clone(&pinned[0])), state: None };
+    let settings =
+        RoomSettings { slow_mode_ms: Some(5_000), color_role: Some(Role::Vip), ..RoomSettings::default() };
+    let media = MediaId::parse("stream-1").expect("a name");
+    let house = House { sanctions, board, settings, stage: Stage::Live { media, since_ms: 9 } };
+    put(&store, &progress(), append("r", "a", 0, 1..=2));
+    store.keep(&room("r"), House { sanctions: house.sanctions[..1].to_vec(), ..House::default() });
+    store.keep(&room("r"), house.clone());
+    store.keep(&room("memory"), house.clone());
+    store.keep(&room("q"), house.clone());
+    store.keep(&room("q"), House::default());
+    store.close();
+    drop(store);
+
+    let store = open(&scratch.0);
+    let found = loaded(&store, "r");
+    assert_eq!(found.tail.len(), 2);
+    assert_eq!(found.house.sanctions, house.sanctions);
+    assert_eq!((&found.house.board, &found.house.settings), (&house.board, &house.settings));
+    assert_eq!(found.house.stage, house.stage);
+    assert!(loaded(&store, "q").house.is_empty(), "taken back");
+    let found = loaded(&store, "memory");
+    assert_eq!(found.house.sanctions, house.sanctions);
+    assert_eq!(found.house.board, Board::default(), "of entries that are not there nothing stands");
 }

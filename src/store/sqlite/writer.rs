@@ -1,17 +1,20 @@
 //! The one thread that writes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use danmaku_room::house::House;
 use danmaku_room::store::{Append, Durability, Progress};
 use danmaku_wire::id::RoomId;
+use rusqlite::Connection;
 
 use super::commit::{CommitError, Doubt, Misfit, Page};
 use super::day::Day;
+use super::decisions;
 use super::schema::{self, FileError};
 use super::{Faults, Job, Question, Settings};
 use crate::store::tally::StoreTally;
@@ -33,6 +36,9 @@ pub(super) struct Writer {
     page: Option<(Day, Page)>,
     /// What is to be taken out before anything else is written.
     doubts: Vec<Doubt>,
+    /// Decisions that are not on the disk yet, and the file that they go to.
+    houses: HashMap<RoomId, House>,
+    decisions: Option<Connection>,
     began: Instant,
 }
 
@@ -68,6 +74,8 @@ impl Writer {
             tally,
             page: None,
             doubts: Vec::new(),
+            houses: HashMap::new(),
+            decisions: None,
             began: Instant::now(),
         }
     }
@@ -89,7 +97,7 @@ impl Writer {
             );
         }
         let path = day.file(&self.dir);
-        let mut page = Page::new(schema::open_to_write(&path)?, self.faults.clone());
+        let mut page = Page::new(schema::open_to_write(&path, schema::DAY)?, self.faults.clone());
         if !self.doubts.is_empty() {
             let removed = page
                 .settle(&self.doubts)
@@ -109,10 +117,11 @@ impl Writer {
 
     pub(super) fn run(mut self, queue: &Receiver<Job>) {
         loop {
-            let job = if self.tally.is_down() {
+            let job = if self.tally.is_down() || !self.houses.is_empty() {
                 match queue.recv_timeout(RETRY[1]) {
                     Err(RecvTimeoutError::Timeout) => {
                         self.be_open(true);
+                        self.keep();
                         continue;
                     }
                     job => job.ok(),
@@ -140,7 +149,7 @@ impl Writer {
         }
     }
 
-    fn take(&self, group: &mut Group, job: Job) {
+    fn take(&mut self, group: &mut Group, job: Job) {
         match job {
             Job::Append(append, progress, bytes) => {
                 let now = Instant::now();
@@ -152,13 +161,19 @@ impl Writer {
                 group.rooms.insert(append.room.clone());
                 group.appends.push((append, progress));
             }
-            // What an owner before has appended is to be found.
-            Job::Load(room, answer) if group.rooms.contains(&room) => {
-                group.due = Some(Instant::now());
-                group.questions.push(Question { room, answer });
+            Job::Keep(room, house) => {
+                let due = Instant::now().max(self.began + self.interval);
+                group.due = Some(group.due.map_or(due, |before| before.min(due)));
+                group.rooms.insert(room.clone());
+                self.houses.insert(room, *house);
             }
-            Job::Load(room, answer) => {
-                let _ = self.questions.send(Question { room, answer });
+            // What an owner before has appended is to be found.
+            Job::Load(question) if group.rooms.contains(&question.room) => {
+                group.due = Some(Instant::now());
+                group.questions.push(question);
+            }
+            Job::Load(question) => {
+                let _ = self.questions.send(question);
             }
             Job::Stop => group.last = true,
         }
@@ -176,6 +191,7 @@ impl Writer {
             !gone
         });
         self.settle(&appends, entries, last);
+        self.keep();
         self.tally.queue_bytes.fetch_sub(bytes as u64, Ordering::AcqRel);
         for question in questions {
             let _ = self.questions.send(question);
@@ -218,6 +234,21 @@ impl Writer {
         appends.iter().for_each(|(append, progress)| self.give_up(append, progress));
         // Most of what goes wrong once goes right the next time.
         self.be_open(true);
+    }
+
+    /// Writes what staff decided. Unlike entries it can be written again: what counts is the last.
+    fn keep(&mut self) {
+        if self.houses.is_empty() {
+            return;
+        }
+        match decisions::write(&mut self.decisions, &self.dir, &self.houses) {
+            Ok(()) => self.houses.clear(),
+            Err(error) => {
+                self.decisions = None;
+                self.tally.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%error, rooms = self.houses.len(), "decisions of staff cannot be kept; trying again");
+            }
+        }
     }
 
     fn answer(&self, appends: &[(Append, Arc<Progress>)], fitted: Vec<Result<(), Misfit>>, entries: usize) {
