@@ -127,6 +127,8 @@ pub struct SqliteStore {
     tally: Arc<StoreTally>,
     secret: [u8; 16],
     full: AtomicBool,
+    /// Whether nothing is waited for any more.
+    closing: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -149,9 +151,15 @@ impl SqliteStore {
         let (jobs, queue) = channel();
         let (questions, asked) = channel();
         let (wal, watched) = channel();
-        let begun = Arc::<AtomicU64>::default();
-        let mut writer =
-            writer::Writer::new(&settings, questions.clone(), wal, Arc::clone(&begun), Arc::clone(&tally));
+        let (begun, closing) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let mut writer = writer::Writer::new(
+            &settings,
+            questions.clone(),
+            wal,
+            Arc::clone(&begun),
+            Arc::clone(&closing),
+            Arc::clone(&tally),
+        );
         writer.open()?;
         let loader = load::Loader::open(&dir, settings.loaded, begun)?;
         let queue_bytes_max = settings.queue_bytes_max as u64;
@@ -167,7 +175,7 @@ impl SqliteStore {
         let retention = retention::Retention::new(&dir, settings.keep);
         start("store-log", Box::new(move || checkpoint::run(&watched, retention, &told)))?;
         let (full, threads) = (AtomicBool::new(false), Mutex::new(threads));
-        Ok(Self { jobs, questions, queue_bytes_max, tally, secret, full, threads })
+        Ok(Self { jobs, questions, queue_bytes_max, tally, secret, full, closing, threads })
     }
 
     /// The secret of the keyed hashes that are stored.
@@ -175,8 +183,9 @@ impl SqliteStore {
         self.secret
     }
 
-    /// Commits everything that was appended, and ends.
+    /// Commits everything that was appended, if the disk takes it now, and ends.
     pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
         let _ = self.jobs.send(Job::Stop);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The first is the writer; the others end with what they hear from.

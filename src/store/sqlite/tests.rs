@@ -278,6 +278,21 @@ fn a_locked_file_is_waited_for() {
     assert!(!tally.is_down());
 }
 
+/// `SqliteStore::close` of a store that cannot be written: it ends, and says that nothing more was stored.
+#[test]
+fn a_store_that_stands_can_be_closed() {
+    let scratch = Scratch::new();
+    let store = open(&scratch.0);
+    let owner = progress();
+    assert_eq!(put(&store, &owner, append("r", "a", 0, 1..=1)), (1, 0));
+    let file = day::Day::in_dir(&scratch.0).expect("readable").last().expect("one").file(&scratch.0);
+    let other = rusqlite::Connection::open(file).expect("opened");
+    other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    store.append(append("r", "a", 1, 2..=2), &owner);
+    store.close();
+    assert_eq!((owner.stored(), owner.failed()), (1, 2));
+}
+
 /// A damaged file of an earlier day: rooms go on without what is in it.
 #[test]
 fn a_damaged_file_is_set_aside() {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ pub(super) struct Writer {
     wal: Sender<PathBuf>,
     /// How many files were begun, for whoever reads.
     begun: Arc<AtomicU64>,
+    closing: Arc<AtomicBool>,
     tally: Arc<StoreTally>,
     page: Option<(Day, Page)>,
     /// What is to be taken out before anything else is written.
@@ -60,6 +61,7 @@ impl Writer {
         questions: Sender<Question>,
         wal: Sender<PathBuf>,
         begun: Arc<AtomicU64>,
+        closing: Arc<AtomicBool>,
         tally: Arc<StoreTally>,
     ) -> Self {
         Self {
@@ -71,6 +73,7 @@ impl Writer {
             questions,
             wal,
             begun,
+            closing,
             tally,
             page: None,
             doubts: Vec::new(),
@@ -212,7 +215,7 @@ impl Writer {
                 // Nothing was written: what waits is not lost by waiting.
                 Err(CommitError::NotBegun(error)) => {
                     self.fail(&error);
-                    if last {
+                    if last || self.closing.load(Ordering::Acquire) {
                         break;
                     }
                     std::thread::sleep(wait);
@@ -294,7 +297,8 @@ impl Writer {
                     }
                 }
             }
-            if once {
+            // Whoever ends the process does not wait for a disk.
+            if once || self.closing.load(Ordering::Acquire) {
                 return false;
             }
             std::thread::sleep(wait);
