@@ -7,6 +7,7 @@ pub mod auth_key;
 mod breakers;
 pub mod class;
 pub mod layers;
+mod priority;
 pub mod raw;
 pub mod reference;
 mod section;
@@ -21,7 +22,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use danmaku_room::admission::priority::{Classes, Match, Names};
 use danmaku_room::admission::rule::{Modes, Rule};
 use danmaku_room::admission::words::Words;
 use danmaku_room::admission::{
@@ -626,19 +626,6 @@ fn modes(raw: &Raw) -> Modes {
     modes
 }
 
-/// Who goes first, and who is not heard.
-fn classes(limits: &raw::Limits) -> Classes {
-    let users = |names: &[String]| -> Vec<Match> {
-        names.iter().map(|names| Match::User(Names::parse(names))).collect()
-    };
-    let mut filtered = users(&limits.filtered_users);
-    if limits.filtered_below_level > 0 {
-        filtered.push(Match::LevelBelow(limits.filtered_below_level));
-    }
-    filtered.push(Match::BreaksRate);
-    Classes { vip: users(&limits.vip_users), filtered }
-}
-
 fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
     let Raw { limits, policy, words, webhook: hook, held, room, flush, idempotency, .. } = raw;
     let backlog = RingBounds { bytes_max: room.backlog_bytes.bytes(), age_max_us: room.backlog_age.us() };
@@ -653,7 +640,7 @@ fn room_settings(raw: &Raw) -> Result<RoomSettings, OutOfBounds> {
             count_max: limits.room_count_max,
         }),
         vip: rate(limits.vip_per_s, limits.vip_per_s.into()),
-        classes: classes(limits).into(),
+        classes: priority::classes(limits).into(),
         policy: policy::Policy {
             slow_interval_us: policy.slow_interval.us(),
             level_min: policy.level_min,
