@@ -14,6 +14,7 @@ pub mod identity;
 pub mod ingress;
 pub mod observe;
 pub mod outbound;
+pub mod private_file;
 pub mod serve;
 pub mod snapshots;
 pub mod store;

@@ -4,9 +4,8 @@
 //! compiled before it is written down: what cannot be used changes nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +13,7 @@ use danmaku_wire::id::RoomId;
 use danmaku_words::{ListError, ListOptions, WordList};
 use serde::{Deserialize, Serialize};
 
+use crate::private_file;
 use crate::watched::{Look, look};
 
 const FILE: &str = "words.json";
@@ -181,19 +181,13 @@ impl WrittenWords {
         Ok(())
     }
 
-    /// Whole or not at all, also where the machine stops in the middle of it.
     fn write_down(&self, lists: &Lists) -> io::Result<()> {
         let text = |written: &Written| written.text.to_string();
         let document = Document {
             everywhere: lists.everywhere.as_ref().map(text).unwrap_or_default(),
             rooms: lists.rooms.iter().map(|(room, list)| (room.as_str().to_owned(), text(list))).collect(),
         };
-        let new = self.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(&document)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+        private_file::write(&self.path, &serde_json::to_vec_pretty(&document)?)
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {

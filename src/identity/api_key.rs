@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use danmaku_wire::id::RoomId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::private_file;
 use crate::wiring::base36;
 
 /// The file in the data directory.
@@ -332,20 +333,9 @@ fn from_hex(digits: &str) -> Option<[u8; 32]> {
     plain.then_some(bytes)
 }
 
-/// Writes a file that only the server's user may read, whole or not at all.
 fn write_private(path: &Path, text: &str) -> Result<(), KeysError> {
-    let new = path.with_extension("new");
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => File::open(parent)?.sync_all(),
-            None => Ok(()),
-        }
-    };
-    write().map_err(|source| KeysError::Io { path: path.to_owned(), source })
+    let io = |source| KeysError::Io { path: path.to_owned(), source };
+    private_file::write(path, text.as_bytes()).map_err(io)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The secret of the keyed hashes over what strangers choose, kept beside the entries: the ids of comments and the
 //! marks of addresses that are stored mean nothing without it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::private_file;
 
 /// The file in the store's directory.
 pub const FILE: &str = "secret";
@@ -41,21 +42,16 @@ pub fn of(dir: &Path) -> Result<[u8; 16], SecretError> {
     let io = |source| SecretError::Io { path: path.clone(), source };
     match fs::read_to_string(&path) {
         Ok(text) => from_hex(text.trim()).ok_or(SecretError::Malformed { path: path.clone() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(dir, &path).map_err(io),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path).map_err(io),
         Err(error) => Err(io(error)),
     }
 }
 
-fn make(dir: &Path, path: &Path) -> io::Result<[u8; 16]> {
+fn make(path: &Path) -> io::Result<[u8; 16]> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
     let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    writeln!(file, "{digits}")?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    File::open(dir)?.sync_all()?;
+    private_file::write(path, format!("{digits}\n").as_bytes())?;
     Ok(secret)
 }
 
