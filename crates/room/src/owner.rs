@@ -330,18 +330,30 @@ impl<R> Owner<R> {
                 }
                 let comment = Comment { user: self.shown_author(now, user), ..comment };
                 let seq = self.release(now, visibility, Body::Comment(comment));
-                let acked = self.config.durability != Durability::Stored;
-                if let Some((key, payload)) = ids {
-                    self.ids.remember(key, payload, seq, acked, now.us);
-                    self.ids_to_append.push(StoredId { key, payload, seq, at_ms: now.wall_ms });
-                }
-                if acked {
-                    return Fate::Accepted { seq };
-                }
-                self.wait(seq, ids.map(|(key, _)| key), reply(), send.id);
-                Fate::Pending
+                self.promise(now, seq, ids, reply, send.id)
             }
         }
+    }
+
+    /// What is said of an entry that has its number: at once, or when the store has it as well. Its id is known from here on.
+    fn promise(
+        &mut self,
+        now: Now,
+        seq: u64,
+        ids: Option<(Key, u64)>,
+        reply: impl FnOnce() -> R,
+        id: &str,
+    ) -> Fate {
+        let acked = self.config.durability != Durability::Stored;
+        if let Some((key, payload)) = ids {
+            self.ids.remember(key, payload, seq, acked, now.us);
+            self.ids_to_append.push(StoredId { key, payload, seq, at_ms: now.wall_ms });
+        }
+        if acked {
+            return Fate::Accepted { seq };
+        }
+        self.wait(seq, ids.map(|(key, _)| key), reply(), id);
+        Fate::Pending
     }
 
     fn admit<'a>(

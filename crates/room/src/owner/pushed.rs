@@ -12,7 +12,6 @@ use super::{Fate, Owner};
 use crate::Now;
 use crate::admission::Refusal;
 use crate::admission::idempotency::{Key, Known};
-use crate::store::{Durability, StoredId};
 
 /// In whose name the ids of pushed events are kept: no user's, whose id has no control character. All back ends share it,
 /// since an event's id is the platform's.
@@ -90,16 +89,7 @@ impl<R> Owner<R> {
         let user = event.user.map(|user| self.shown_author(now, &user));
         let body = Body::Event(Event { user, ..event });
         let seq = self.release(now, Visibility::Tier(priority.tier()), body);
-        let acked = self.config.durability != Durability::Stored;
-        if let Some((key, payload)) = ids {
-            self.ids.remember(key, payload, seq, acked, now.us);
-            self.ids_to_append.push(StoredId { key, payload, seq, at_ms: now.wall_ms });
-        }
-        if acked {
-            return Fate::Accepted { seq };
-        }
-        self.wait(seq, ids.map(|(key, _)| key), reply(), id);
-        Fate::Pending
+        self.promise(now, seq, ids, reply, id)
     }
 }
 
