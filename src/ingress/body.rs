@@ -22,14 +22,30 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (max, within) = {
-        let config = shared.config.load();
-        (config.body_bytes_max, Duration::from_millis(config.handshake_ms))
-    };
+    let max = shared.config.load().body_bytes_max;
+    read_within(shared, cells, body, max, || too_long(cells, max)).await
+}
+
+/// The same with a bound of its own: whoever sends more than `max` bytes is told what `over` says.
+///
+/// # Errors
+/// As [`read`], but for that.
+pub async fn read_within<B>(
+    shared: &Shared,
+    cells: &Cells,
+    body: B,
+    max: usize,
+    over: impl FnOnce() -> Refused,
+) -> Result<Bytes, Refused>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let within = Duration::from_millis(shared.config.load().handshake_ms);
     let whole = Limited::new(body, max).collect();
     match tokio::time::timeout(within, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long(cells, max)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(over()),
         Ok(Err(_)) => {
             Err(problem(400, "bad_request", "the body ended early, or its chunks are malformed").into())
         }
@@ -61,6 +77,14 @@ pub fn check_form(headers: &HeaderMap) -> Result<(), Refused> {
             problem(415, "unsupported_media_type", "send JSON: `Content-Type: application/json`").into()
         );
     }
+    check_as_is(headers)
+}
+
+/// A body is as it is: nothing is inflated, and nothing else is expected.
+///
+/// # Errors
+/// 415 and 417 where the head says otherwise.
+pub fn check_as_is(headers: &HeaderMap) -> Result<(), Refused> {
     let encoded = headers.get_all(CONTENT_ENCODING).iter();
     if encoded.into_iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(problem(

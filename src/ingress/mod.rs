@@ -5,6 +5,7 @@ pub mod arrival;
 pub mod authority;
 pub mod body;
 pub mod caller;
+pub mod document;
 pub mod http;
 pub mod listener;
 pub mod network;

@@ -3,9 +3,8 @@
 use axum::response::IntoResponse;
 use danmaku_room::admission::Refusal;
 use http_body_util::Full;
+use hyper::Response;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
 
 use crate::ingress::problem::{Refused, refusal};
 
@@ -35,15 +34,4 @@ impl IntoResponse for Problem {
     fn into_response(self) -> axum::response::Response {
         (*self.0).into_response()
     }
-}
-
-/// A JSON document, which nobody keeps: it was written for whoever showed the key.
-pub(super) fn document(status: u16, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    response
 }

@@ -9,17 +9,18 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
+use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::answer::document;
 use super::asked::OfId;
 use super::events::{EventBody, idempotency_key};
 use super::{Answered, Api};
 use crate::identity::api_key::Scope;
 use crate::ingress::authority::{Asking, forbidden};
+use crate::ingress::document::json as json_document;
 use crate::ingress::problem::problem;
 use crate::observe::limits::Limit;
 use crate::worker::message::Outcome;
@@ -155,7 +156,7 @@ pub(super) async fn begin(State(api): State<Api>, asking: Asking, request: Reque
     api.note(&asking, "broadcast", "", &push.event.kind, "begun");
     let begun = job.shown();
     tokio::spawn(api.broadcast(Running(job), push, per_s));
-    Ok(document(202, begun.to_string()))
+    Ok(json_document(StatusCode::ACCEPTED, begun.to_string()))
 }
 
 /// Tells how far a broadcast has come
@@ -179,7 +180,7 @@ pub(super) async fn progress(State(api): State<Api>, asking: Asking, OfId(id): O
     }
     let number = id.strip_prefix('b').and_then(|number| number.parse().ok());
     match number.and_then(|number| api.shared.broadcasts.find(number)) {
-        Some(job) => Ok(document(200, job.shown().to_string())),
+        Some(job) => Ok(json_document(StatusCode::OK, job.shown().to_string())),
         None => Err(problem(404, "not_found", "there is no such broadcast, or not any more").into()),
     }
 }

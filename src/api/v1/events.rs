@@ -7,18 +7,19 @@ use danmaku_room::owner::pushed::Priority;
 use danmaku_wire::entry::{Author, EVENT_DATA_BYTES_MAX, Event};
 use danmaku_wire::id::{CLIENT_ID_BYTES_MAX, RoomId};
 use danmaku_wire::native::ErrorCode;
+use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::answer::document;
 use super::asked::InRoom;
 use super::{Answered, Api};
 use crate::identity::api_key::Scope;
 use crate::identity::claims::{RoomClaims, TokenRole};
 use crate::ingress::authority::{Asking, bad};
+use crate::ingress::document::json as json_document;
 use crate::ingress::http::vouched_user;
 use crate::ingress::problem::{Refused, refusal};
 use crate::worker::message::Outcome;
@@ -132,7 +133,7 @@ pub(super) async fn push(
                 Some(epoch) => json!({ "seq": seq, "epoch": epoch.as_str() }),
                 None => json!({ "seq": seq }),
             };
-            Ok(document(200, body.to_string()))
+            Ok(json_document(StatusCode::OK, body.to_string()))
         }
         Told::Fate(Outcome::Refused(refused)) | Told::Refused(refused) => Err(refused.into()),
         Told::Fate(Outcome::NotStored { seq }) => {

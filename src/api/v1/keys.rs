@@ -1,15 +1,17 @@
 //! Keys of back ends: made, listed and revoked by whoever shows one that can do at least as much.
 
 use axum::extract::{Request, State};
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::answer::{Problem, document};
+use super::answer::Problem;
 use super::asked::OfId;
 use super::{Answered, Api};
 use crate::identity::api_key::{ApiKey, Keys, KeysError, MARK, NewKey, Scope};
 use crate::ingress::authority::{Asking, bad, forbidden, now_s};
+use crate::ingress::document::json as json_document;
 use crate::ingress::problem::problem;
 
 /// The longest life of a key that ends, milliseconds: ten years.
@@ -55,7 +57,7 @@ pub(super) async fn list(State(api): State<Api>, asking: Asking) -> Answered {
     let data_dir = api.shared.config.load().data_dir.clone();
     let keys = apart(move || Keys::read(&data_dir).map(|keys| keys.all().to_vec())).await?;
     let items: Vec<Value> = keys.iter().filter(|key| covers(own.as_ref(), key)).map(shown).collect();
-    Ok(document(200, json!({ "items": items }).to_string()))
+    Ok(json_document(StatusCode::OK, json!({ "items": items }).to_string()))
 }
 
 /// Makes a key
@@ -107,7 +109,7 @@ pub(super) async fn add(State(api): State<Api>, asking: Asking, request: Request
     let key = made.await?;
     let id = key.strip_prefix(MARK).and_then(|rest| rest.split('_').next()).unwrap_or_default();
     api.note(&asking, "add_key", "", id, "done");
-    Ok(document(201, json!({ "id": id, "key": key }).to_string()))
+    Ok(json_document(StatusCode::CREATED, json!({ "id": id, "key": key }).to_string()))
 }
 
 /// Revokes a key
@@ -145,7 +147,7 @@ pub(super) async fn revoke(State(api): State<Api>, asking: Asking, OfId(id): OfI
         return Err(forbidden("this key can do more than the one that is shown").into());
     }
     api.note(&asking, "revoke_key", "", &id, "done");
-    let mut answer = document(204, "");
+    let mut answer = json_document(StatusCode::NO_CONTENT, "");
     answer.headers_mut().remove(hyper::header::CONTENT_TYPE);
     Ok(answer)
 }

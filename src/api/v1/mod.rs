@@ -17,8 +17,8 @@ use axum::Router;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
 use http_body_util::Full;
-use hyper::Response;
 use hyper::body::Bytes;
+use hyper::{Response, StatusCode};
 use tokio::sync::oneshot;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
@@ -26,12 +26,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::ingress::authority::{Asking, now_s};
+use crate::ingress::document::json as json_document;
 use crate::ingress::problem::{Refused, problem, refusal};
 use crate::observe::audit::Record;
 use crate::observe::cells::Cells;
 use crate::wiring::Shared;
 use crate::worker::orders::{Deed, Order, OrderDesk, Told};
-use answer::{Problem, document};
+use answer::Problem;
 
 pub use asked::Heard;
 
@@ -67,7 +68,7 @@ pub fn routes(shared: Arc<Shared>, cells: Arc<Cells>, orders: OrderDesk) -> Rout
     let (router, description) = described().split_for_parts();
     let description = Bytes::from(description.to_json().unwrap_or_default());
     router
-        .route(DESCRIPTION, axum::routing::get(async move || document(200, description)))
+        .route(DESCRIPTION, axum::routing::get(async move || json_document(StatusCode::OK, description)))
         .fallback(async || {
             Problem::from(problem(404, "not_found", "there is no such call: see /api/v1/openapi.json"))
         })

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::answer::{Problem, document};
+use super::answer::Problem;
 use super::asked::{InRoom, OfUser, Page};
 use super::{Answered, Api};
 use crate::identity::api_key::Scope;
 use crate::ingress::authority::{Asking, forbidden};
+use crate::ingress::document::json as json_document;
 use crate::ingress::http::sanction_json;
 use crate::ingress::problem::{problem, refusal};
 use crate::wiring::Departure;
@@ -58,7 +60,7 @@ pub(super) async fn list(State(api): State<Api>, asking: Asking, page: Page) -> 
     if let Some((last, _)) = rooms.last().filter(|_| rooms.len() == page.limit) {
         body["next"] = last.as_str().into();
     }
-    Ok(document(200, body.to_string()))
+    Ok(json_document(StatusCode::OK, body.to_string()))
 }
 
 /// Tells how a room stands
@@ -96,7 +98,7 @@ pub(super) async fn describe(State(api): State<Api>, asking: Asking, InRoom(room
                 "delayed": delayed,
                 "asked": described.asked,
             });
-            Ok(document(200, body.to_string()))
+            Ok(json_document(StatusCode::OK, body.to_string()))
         }
         Told::Refused(refused) => Err(refused.into()),
         _ => Err(refusal(ErrorCode::Internal, None, &[]).into()),
@@ -138,7 +140,7 @@ pub(super) async fn inspect(
             if let Some(us) = seen.said_ago_us {
                 body["saidMsAgo"] = (us / 1_000).into();
             }
-            Ok(document(200, body.to_string()))
+            Ok(json_document(StatusCode::OK, body.to_string()))
         }
         Told::Refused(refused) => Err(refused.into()),
         _ => Err(refusal(ErrorCode::Internal, None, &[]).into()),
@@ -180,7 +182,7 @@ pub(super) async fn stats(State(api): State<Api>, asking: Asking) -> Answered {
         "leaving": shared.departure() != Departure::None || shared.replaced.is_set(),
         "numbers": numbers,
     });
-    Ok(document(200, body.to_string()))
+    Ok(json_document(StatusCode::OK, body.to_string()))
 }
 
 impl Api {

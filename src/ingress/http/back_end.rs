@@ -10,7 +10,7 @@ use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::ErrorCode;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,7 @@ use crate::identity::user::Identity;
 use crate::identity::users::{Change, NotKept, UserPatch};
 use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
 use crate::ingress::body::check_form;
+use crate::ingress::document;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
 use crate::worker::message::Control;
@@ -103,14 +104,7 @@ impl Front {
         })?;
         self.cells.tickets_made.add(1);
         let body = serde_json::json!({ "ticket": ticket, "expiresInMs": config.tickets.life_ms });
-        let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-        *response.status_mut() = StatusCode::CREATED;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers
-            .insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-        Ok(response)
+        Ok(document::json(StatusCode::CREATED, body.to_string()))
     }
 
     /// `PATCH /api/v1/users/USER`, `POST /api/v1/users/USER/revoke`, `POST /api/v1/users/USER/disconnect`. `path` is

@@ -12,7 +12,7 @@ use danmaku_wire::id::{RoomId, UserId};
 use danmaku_wire::native::ErrorCode;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use crate::identity::api_key::Scope;
 use crate::identity::guest;
 use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
 use crate::ingress::caller::canonical;
+use crate::ingress::document;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::audit::Record;
 use crate::worker::orders::{Deed, Order, Told};
@@ -398,11 +399,5 @@ pub fn sanction_json(sanction: &Sanction) -> Value {
 }
 
 pub(super) fn document(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    response
+    document::json(status, body.to_string())
 }

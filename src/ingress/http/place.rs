@@ -5,11 +5,12 @@
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY};
+use hyper::header::{ALLOW, HeaderValue, LOCATION, REFERRER_POLICY};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::query::Query;
 use super::{Front, Refused};
+use crate::ingress::document;
 use crate::ingress::problem::problem;
 
 impl Front {
@@ -31,17 +32,12 @@ impl Front {
         let base = config.advertised_url.as_ref().map_or("", |url| url.as_str());
         let url = format!("{base}/ws?room={}", room.as_str());
         let body = serde_json::json!({ "url": url }).to_string();
-        let mut response = Response::new(Full::new(Bytes::from(body)));
-        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        let mut response = document::json(StatusCode::TEMPORARY_REDIRECT, body);
         let headers = response.headers_mut();
         if let Ok(location) = HeaderValue::from_str(&url) {
             headers.insert(LOCATION, location);
         }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        headers
-            .insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
         Ok(response)
     }
 }

@@ -12,8 +12,8 @@ use danmaku_wire::native::{Ack, AckState, DecodeError, ErrorCode, ServerMessage,
 use danmaku_wire::position::Epoch;
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response};
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::oneshot;
 
 use super::patience::Patience;
@@ -24,6 +24,7 @@ use crate::identity::user::Presence;
 use crate::ingress::addresses::Place;
 use crate::ingress::body;
 use crate::ingress::caller::Asker;
+use crate::ingress::document;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::limits::Limit;
 use crate::worker::calls::Call;
@@ -152,15 +153,7 @@ fn told(id: &str, outcome: &Outcome) -> Response<Full<Bytes>> {
             let ack = Ack { id, state, seq, epoch };
             let mut body = Vec::new();
             json::encode(&ServerMessage::Ack(ack), &mut body);
-            let mut response = Response::new(Full::new(Bytes::from(body)));
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            headers.insert(
-                HeaderName::from_static("x-content-type-options"),
-                HeaderValue::from_static("nosniff"),
-            );
-            response
+            document::json(StatusCode::OK, body)
         }
         Outcome::Refused(refused) => {
             let rule = refused.rule.map(|rule| ("rule", rule.name().into()));

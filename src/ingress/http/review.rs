@@ -11,11 +11,11 @@ use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::back_end::expect_method;
+use super::moderation::document;
 use super::{Front, Refused};
 use crate::identity::api_key::Scope;
 use crate::ingress::authority::{Asking, allow, forbidden};
@@ -71,10 +71,10 @@ impl Front {
         match answer {
             ReviewAnswer::List(held) => {
                 let items: Vec<Value> = held.iter().map(|(held, left_ms)| told(held, *left_ms)).collect();
-                Ok(document(&json!({ "items": items })))
+                Ok(document(StatusCode::OK, &json!({ "items": items })))
             }
-            ReviewAnswer::Out(seq) => Ok(document(&json!({ "seq": seq }))),
-            ReviewAnswer::Rejected => Ok(document(&json!({}))),
+            ReviewAnswer::Out(seq) => Ok(document(StatusCode::OK, &json!({ "seq": seq }))),
+            ReviewAnswer::Rejected => Ok(document(StatusCode::OK, &json!({}))),
             ReviewAnswer::Unknown => Err(unknown().into()),
             ReviewAnswer::Not(no) => Err(refused(no.code, no.retry_after_ms)),
         }
@@ -110,13 +110,4 @@ fn told(held: &HeldComment, left_ms: u64) -> Value {
         "at": held.at_ms,
         "endsInMs": left_ms,
     })
-}
-
-fn document(body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    response
 }

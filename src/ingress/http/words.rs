@@ -4,27 +4,29 @@
 //! For keys with the scope `moderation`, staff, and the streamer of a room for its own list. A list is compiled and on the
 //! disk before it is answered; open rooms have it with their next comment.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use danmaku_wire::entry::Role;
 use danmaku_wire::id::RoomId;
 use danmaku_wire::native::ErrorCode;
 use danmaku_words::word_of;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::back_end::expect_method;
+use super::moderation::document;
 use super::patience::Patience;
 use super::{Front, Refused};
 use crate::config::Config;
 use crate::identity::api_key::Scope;
 use crate::ingress::authority::{Asking, allow, bad, forbidden, now_s};
+use crate::ingress::body;
 use crate::ingress::problem::{problem, refusal};
 use crate::observe::audit::Record;
 use crate::observe::limits::Limit;
@@ -170,21 +172,10 @@ impl Front {
         if form.is_some_and(|form| !form.starts_with("text/plain")) {
             return Err(problem(415, "unsupported_media_type", "a list is `text/plain`, in UTF-8").into());
         }
-        let config = self.shared.config.load_full();
-        let max = config.written.bytes_max;
-        let whole = Limited::new(request.into_body(), max).collect();
-        let body = match tokio::time::timeout(Duration::from_millis(config.handshake_ms), whole).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(self.not_written(Failed::Not(NotWritten::TooLong(max))));
-            }
-            Ok(Err(_)) => return Err(bad("the body ended early, or its chunks are malformed")),
-            Err(_) => {
-                self.cells.met(Limit::BodyTime);
-                let detail = "the body did not come within the time of a handshake";
-                return Err(problem(408, "request_timeout", detail).into());
-            }
-        };
+        body::check_as_is(request.headers())?;
+        let max = self.shared.config.load().written.bytes_max;
+        let too_long = || self.not_written(Failed::Not(NotWritten::TooLong(max)));
+        let body = body::read_within(&self.shared, &self.cells, request.into_body(), max, too_long).await?;
         patience.heard_all();
         String::from_utf8(body.to_vec()).map_err(|_| bad("the list is not UTF-8"))
     }
@@ -246,14 +237,11 @@ fn write(
 
 /// A list without every line of some words, and with lines that it has not yet.
 fn edited(old: &str, Edit { add, remove }: &Edit) -> String {
-    let goes =
-        |line: &str| word_of(line).is_some_and(|word| remove.iter().any(|gone| word_of(gone) == Some(word)));
-    let mut lines: Vec<&str> = old.lines().filter(|line| !goes(line)).collect();
-    for line in add.iter().flat_map(|lines| lines.lines()) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
+    let gone: HashSet<&str> = remove.iter().filter_map(|word| word_of(word)).collect();
+    let stays = |line: &&str| word_of(line).is_none_or(|word| !gone.contains(word));
+    let mut lines: Vec<&str> = old.lines().filter(stays).collect();
+    let mut there: HashSet<&str> = lines.iter().copied().collect();
+    lines.extend(add.iter().flat_map(|lines| lines.lines()).filter(|line| there.insert(line)));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
@@ -265,14 +253,9 @@ fn tag(text: &str) -> String {
 }
 
 fn told(text: &str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(json!({ "text": text }).to_string())));
-    *response.status_mut() = StatusCode::OK;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    let mut response = document(StatusCode::OK, &json!({ "text": text }));
     if let Ok(tag) = HeaderValue::try_from(tag(text)) {
-        headers.insert(ETAG, tag);
+        response.headers_mut().insert(ETAG, tag);
     }
     response
 }
